@@ -11,6 +11,10 @@ from course.checks.authoring import DTYPES, backward, gradients, listed, named_p
 from variants.t5 import T5Config
 
 BOTH_WAYS = [True, False]
+ODD = pytest.param("odd", marks=pytest.mark.watertight("sizes that cannot be halved evenly"))
+NARROW = pytest.param(
+    "int32", marks=pytest.mark.watertight("positions counted in int32 are as good")
+)
 ROUNDED = "a logarithm that comes out as 2.9999999 for 3 puts a distance into the bucket below"
 NOT_CAUSAL = "published code takes a mask with a row for each query as it is, future included"
 KEPT = "a bias that is kept must be that of the table as it is now"
@@ -31,42 +35,20 @@ def distances(draw, num_buckets, max_distance, reach):
 
 
 @pytest.fixture
-def near(draw):
-    """Distances that have a bucket each, and the first beyond them, where buckets are plenty."""
-    num_buckets = 4 * draw.size(5, 9)
-    return distances(draw, num_buckets, 8 * num_buckets, num_buckets // 2)
-
-
-@pytest.fixture
-def published(draw):
-    """The sizes of the published models, and all distances up to some way beyond 128."""
-    return distances(draw, 32, 128, draw.size(150, 200))
-
-
-@pytest.fixture
-def far(draw):
-    """Distances from D on."""
-    num_buckets = 4 * draw.size(2, 9)
-    max_distance = 3 * num_buckets + draw.size(0, 9)
-    given = distances(draw, num_buckets, max_distance, 6 * max_distance)
-    keep = given["relative_position"].abs() >= max_distance - 1
-    return given | {"relative_position": given["relative_position"][keep]}
-
-
-@pytest.fixture
-def of_other_sizes(draw):
-    """Another number of buckets, and another distance from where on they are no longer told apart."""
-    num_buckets, max_distance = draw.choice(
-        [(16, 128), (32, 256), (64, 512), (10, 37), (12, 20), (20, 45)]
-    )
-    return distances(draw, num_buckets, max_distance, max_distance + draw.size(3, 20))
-
-
-@pytest.fixture
-def of_odd_sizes(draw):
-    """Numbers of buckets that two or four does not divide."""
-    num_buckets = draw.choice([7, 9, 11, 13, 14, 18, 33])
-    return distances(draw, num_buckets, num_buckets + draw.size(3, 40), 90)
+def positions(draw, sizes):
+    """All distances up to a reach for these numbers of buckets, and where they are no longer told apart."""
+    n = 4 * draw.size(5, 9)
+    num_buckets, max_distance, reach = {
+        "near": (n, 8 * n, n // 2),  # distances that have a bucket each, and the first beyond them
+        "published": (32, 128, draw.size(150, 200)),
+        "far": (n, 3 * n, 18 * n),
+        "other": (*draw.choice([(16, 128), (64, 512), (10, 37), (12, 20), (20, 45)]), 530),
+        "odd": (draw.choice([7, 9, 11, 13, 14, 18, 33]), draw.size(36, 60), 90),
+        "int32": (32, 64, 90),
+    }[sizes]
+    given = distances(draw, num_buckets, max_distance, reach)
+    kind = torch.int32 if sizes == "int32" else torch.int64
+    return given | {"relative_position": given["relative_position"].to(kind)}
 
 
 @pytest.fixture
@@ -82,13 +64,6 @@ def of_shape(draw, axes):
     sizes = draw.sizes(2, 6, axes)
     positions = draw.integers(-40, 40, *sizes).permute(tuple(reversed(range(axes))))
     return {"relative_position": positions, "num_buckets": 16, "max_distance": 32}
-
-
-@pytest.fixture
-def narrow(draw):
-    """Relative positions in int32."""
-    positions = draw.integers(-90, 90, *draw.sizes(3, 6, 2)).int()
-    return {"relative_position": positions, "num_buckets": 32, "max_distance": 64}
 
 
 # --- T5: inputs -----------------------------------------------------------------------------------
@@ -190,18 +165,12 @@ def other_end(draw, config, pair):
 
 @pytest.fixture
 def at_the_edge(draw, config, edge):
-    """One size is 1."""
-    sizes = dict(zip("BST", draw.sizes(2, 7, 3), strict=True)) | {edge.split("=")[0]: 1}
-    return text(draw, config.vocab, *sizes.values())
-
-
-@pytest.fixture
-def empty(draw, config, what):
-    """No source token at all, or no target token."""
-    batch, length = draw.sizes(2, 5, 2)
-    s, t = (0, length) if what == "S=0" else (length, 0)
-    tokens = {"src": draw.integers(0, 9, batch, s), "tgt": draw.integers(0, 9, batch, t)}
-    return tokens | {"src_mask": None, "tgt_mask": None}
+    """One size is 1, or a sequence has no token at all; and no masks."""
+    name, size = edge.split("=")
+    b, s, t = (dict(zip("BST", draw.sizes(2, 7, 3), strict=True)) | {name: int(size)}).values()
+    vocab = config.vocab
+    src, tgt = draw.integers(0, vocab - 1, b, s), draw.integers(0, vocab - 1, b, t)
+    return {"src": src, "tgt": tgt, "src_mask": None, "tgt_mask": None}
 
 
 @pytest.fixture
@@ -256,37 +225,12 @@ def shapes(module):
 
 
 @pytest.mark.on_devices
+@pytest.mark.parametrize("sizes", ["near", "published", "far", "other", ODD, NARROW])
 @pytest.mark.parametrize("bidirectional", BOTH_WAYS)
-def test_near(answer, near, bidirectional):
-    """A short distance has a bucket of its own; if keys may be later, they have the other half of them."""
-    return {"buckets": answer.relative_position_bucket(bidirectional=bidirectional, **near)}
-
-
-@pytest.mark.parametrize("bidirectional", BOTH_WAYS)
-def test_published_sizes(answer, published, bidirectional):
-    """Of 32 buckets up to distance 128, each distance is in the one where the published models have it."""
-    return {"buckets": answer.relative_position_bucket(bidirectional=bidirectional, **published)}
-
-
-@pytest.mark.parametrize("bidirectional", BOTH_WAYS)
-def test_far(answer, far, bidirectional):
-    """From D on, all distances of a direction share its last bucket."""
-    return {"buckets": answer.relative_position_bucket(bidirectional=bidirectional, **far)}
-
-
-@pytest.mark.parametrize("bidirectional", BOTH_WAYS)
-def test_other_sizes(answer, of_other_sizes, bidirectional):
-    """Other numbers of buckets and other distances follow the same formula."""
-    given = of_other_sizes
-    return {"buckets": answer.relative_position_bucket(bidirectional=bidirectional, **given)}
-
-
-@pytest.mark.watertight("sizes that cannot be halved evenly, and are rounded down")
-@pytest.mark.parametrize("bidirectional", BOTH_WAYS)
-def test_odd_sizes(answer, of_odd_sizes, bidirectional):
-    """Halves of odd numbers of buckets are rounded down."""
-    given = of_odd_sizes
-    return {"buckets": answer.relative_position_bucket(bidirectional=bidirectional, **given)}
+def test_bucket(answer, positions, bidirectional, sizes):
+    """A short distance has a bucket of its own, longer ones share one, from D on the last; later keys
+    have the other half of the buckets."""
+    return {"buckets": answer.relative_position_bucket(bidirectional=bidirectional, **positions)}
 
 
 @pytest.mark.watertight(ROUNDED)
@@ -303,13 +247,6 @@ def test_edges(answer, on_an_edge):
 def test_shape(answer, of_shape, axes):
     """The buckets have the shape of the relative positions, which may be any."""
     return {"buckets": answer.relative_position_bucket(bidirectional=True, **of_shape)}
-
-
-@pytest.mark.watertight("positions counted in int32 are as good, and a table wants int64 or int32")
-@pytest.mark.parametrize("bidirectional", BOTH_WAYS)
-def test_narrow_integers(answer, narrow, bidirectional):
-    """Relative positions in int32 give the same buckets, in int64."""
-    return {"buckets": answer.relative_position_bucket(bidirectional=bidirectional, **narrow)}
 
 
 # --- T5: what there is to learn -------------------------------------------------------------------
@@ -424,20 +361,14 @@ def test_after_a_training_step(answer, build, config, pair):
     return {"logits": logits, "gradients": gradients(model)}
 
 
-@pytest.mark.watertight("decoding begins with one sentence and one token")
-@pytest.mark.parametrize("edge", ["B=1", "S=1", "T=1"])
+@pytest.mark.watertight(
+    "decoding begins with one sentence and one token; of none there is little to say"
+)
+@pytest.mark.parametrize("edge", ["B=1", "S=1", "T=1", "S=0", "T=0"])
 def test_at_the_edge(answer, build, config, at_the_edge, edge):
-    """One pair of sequences, or sequences of one token."""
+    """One pair of sequences, or sequences of one token, or of none."""
     model = build(answer.T5, config)
     return {"logits": model(**at_the_edge)}
-
-
-@pytest.mark.watertight("a sequence of no token at all, of which there is nothing to say")
-@pytest.mark.parametrize("what", ["S=0", "T=0"])
-def test_empty(answer, build, config, empty, what):
-    """A source or a target of length 0."""
-    model = build(answer.T5, config)
-    return {"logits": model(**empty)}
 
 
 @pytest.mark.watertight(EMPTY)

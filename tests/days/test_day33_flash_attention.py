@@ -9,7 +9,6 @@ from torch.utils._pytree import tree_leaves
 
 from course.checks.authoring import (
     DTYPES,
-    FLOAT64,
     HALVES,
     backward,
     gradients,
@@ -44,24 +43,18 @@ def heads(draw, t_q, t_k, **how):
     return sequences(draw, [b, h], t_q, t_k, d, d, **how)
 
 
-def tiles(draw, batch, **how):
-    """Sequences and a block that divides neither length."""
-    block, t_q, t_k = uneven(draw)
-    d = draw.size(4, 6)
-    return sequences(draw, batch, t_q, t_k, d, d, **how) | {"block": block}
-
-
-def causal_tiles(draw, earlier, **how):
-    """The same, causal, with so many keys more than queries."""
-    block, t_q, _ = uneven(draw)
-    return heads(draw, t_q, t_q + earlier, **how) | {"block": block, "causal": True}
+def causal_tiles(draw):
+    """As many keys as queries, no multiple of the block, and causal."""
+    block, t, _ = uneven(draw)
+    return heads(draw, t, t) | {"block": block, "causal": True}
 
 
 def seen_with_gradients(flash_attention, inputs):
-    """The gradients of query, key and value."""
+    """The output, and the gradients of query, key and value."""
     inputs = wanting_gradients(inputs)
-    backward(flash_attention(**inputs))
-    return {"gradients": gradients(inputs)}
+    output = flash_attention(**inputs)
+    backward(output)
+    return {"output": output, "gradients": gradients(inputs)}
 
 
 class Held(TorchDispatchMode):
@@ -161,23 +154,15 @@ def usual_block(draw):
 @pytest.fixture
 def inputs_of_rank(draw, leading):
     """No batch at all, or several leading axes: the heads are only one more of them."""
-    return tiles(draw, draw.sizes(1, 3, leading))
+    block, t_q, t_k = uneven(draw)
+    d = draw.size(4, 6)
+    return sequences(draw, draw.sizes(1, 3, leading), t_q, t_k, d, d) | {"block": block}
 
 
 @pytest.fixture
-def in_order(draw, order):
-    """Scores that rise or fall by some 300 from the first key to the last."""
-    return ladder(draw, order, 300.0)
-
-
-@pytest.fixture
-def gently_in_order(draw, order):
-    """The same by some 3: a weight comes back from L with an error that grows with the scores."""
-    return ladder(draw, order, 3.0)
-
-
 def ladder(draw, order, height):
-    """Keys two by two on the same rung, so that several count."""
+    """Scores that rise or fall by so much from the first key to the last, two by two alike, so that several
+    count. A weight comes back from L with an error that grows with the scores."""
     block, t_q, t_k = uneven(draw)
     b, h = draw.sizes(2, 4, 2)
     inputs = sequences(draw, [b, h], t_q, t_k, 2, 2)
@@ -199,13 +184,13 @@ def low_scores(draw):
 @pytest.fixture
 def as_many(draw):
     """Causal, as many queries as keys."""
-    return causal_tiles(draw, 0)
+    return causal_tiles(draw)
 
 
 @pytest.fixture
 def loud_and_late(draw):
     """Causal, and the later keys would win every softmax, by far."""
-    inputs = causal_tiles(draw, 0)
+    inputs = causal_tiles(draw)
     t = inputs["key"].size(-2)
     direction = draw.normal(inputs["key"].size(-1))
     direction = direction / direction.norm()
@@ -224,20 +209,13 @@ def two_calls(draw):
 
 
 @pytest.fixture
-def long(draw):
-    """Sequences of a dozen blocks, and a bit."""
+def long(draw, causal):
+    """Sequences of a dozen blocks, and a bit; causal ones as long as each other."""
     block = draw.size(16, 18)
     t_q, t_k = (12 * block + extra for extra in draw.sizes(1, 15, 2))
     d = draw.size(2, 3)
-    return sequences(draw, [1, 1], t_q, t_k, d, d) | {"block": block}
-
-
-@pytest.fixture
-def long_and_causal(long):
-    """The same, causal, with as many keys as queries."""
-    t = min(long["query"].size(-2), long["key"].size(-2))
-    cut = {name: long[name][..., :t, :].clone() for name in ("query", "key", "value")}
-    return long | cut | {"causal": True}
+    inputs = sequences(draw, [1, 1], t_q, t_q if causal else t_k, d, d)
+    return inputs | {"block": block, "causal": causal}
 
 
 @pytest.fixture
@@ -367,10 +345,7 @@ def test_usual_block(answer, usual_block):
 @pytest.mark.watertight(WIDTHS)
 def test_other_width_of_values(answer, other_width):
     """Values may be wider than queries and keys, or narrower, and have gradients of their own width."""
-    wanting = wanting_gradients(other_width)
-    output = answer.flash_attention(**wanting)
-    backward(output)
-    return {"output": output, "gradients": gradients(wanting)}
+    return seen_with_gradients(answer.flash_attention, other_width)
 
 
 @pytest.mark.parametrize(
@@ -384,9 +359,10 @@ def test_leading_dimensions(answer, inputs_of_rank, leading):
 
 
 @pytest.mark.parametrize("order", ["rising", "falling"])
-def test_scores_in_order(answer, in_order, order):
+@pytest.mark.parametrize("height", [300.0])
+def test_scores_in_order(answer, ladder, order, height):
     """Each tile's scores are far above those of the tile before, or far below."""
-    return {"output": answer.flash_attention(**in_order)}
+    return {"output": answer.flash_attention(**ladder)}
 
 
 def test_low_scores(answer, low_scores):
@@ -427,26 +403,24 @@ def test_loud_and_late(answer, loud_and_late):
 # --- Gradients ------------------------------------------------------------------------------------
 
 
-def test_gradients_of_one_tile(answer, one_tile):
-    """Gradients reach query, key and value, as through the attention of day 8."""
-    return seen_with_gradients(answer.flash_attention, one_tile)
-
-
 @pytest.mark.on_devices
 def test_gradients(answer, inputs):
     """Over several tiles the gradients add up."""
     return seen_with_gradients(answer.flash_attention, inputs)
 
 
-def test_gradients_causal(answer, as_many):
-    """Gradients reach the keys that a query sees, and no later ones."""
-    return seen_with_gradients(answer.flash_attention, as_many)
+@pytest.mark.parametrize("tiles", ["one tile", "causal"])
+def test_gradients_of(answer, one_tile, as_many, tiles):
+    """Gradients are those of the attention of day 8, and reach the keys that a query sees, no later ones."""
+    inputs = one_tile if tiles == "one tile" else as_many
+    return seen_with_gradients(answer.flash_attention, inputs)
 
 
 @pytest.mark.parametrize("order", ["rising", "falling"])
-def test_gradients_with_scores_in_order(answer, gently_in_order, order):
+@pytest.mark.parametrize("height", [3.0])
+def test_gradients_with_scores_in_order(answer, ladder, order, height):
     """Gradients are right also where each tile's scores are above the last one's, or below."""
-    return seen_with_gradients(answer.flash_attention, gently_in_order)
+    return seen_with_gradients(answer.flash_attention, ladder)
 
 
 def test_two_calls(answer, two_calls):
@@ -460,16 +434,12 @@ def test_two_calls(answer, two_calls):
 # --- Memory ---------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.constant(LARGEST, KEPT, FORWARD, BACKWARD, FIGURES)
-def test_memory(answer, long):
-    """Never are T_q × T_k numbers held at once: not forward, not for the backward pass, not in it."""
+def test_memory(answer, long, causal):
+    """Never are T_q × T_k numbers held at once: not forward, not for the backward pass, not in it; nor is
+    there such a mask, in one tensor or in several together."""
     return seen_with_memory(answer.flash_attention, long)
-
-
-@pytest.mark.constant(LARGEST, KEPT, FORWARD, BACKWARD, FIGURES)
-def test_memory_causal(answer, long_and_causal):
-    """Nor is there a mask of T_q × T_k, in one tensor or in several together."""
-    return seen_with_memory(answer.flash_attention, long_and_causal)
 
 
 # --- Extremes -------------------------------------------------------------------------------------
@@ -477,13 +447,8 @@ def test_memory_causal(answer, long_and_causal):
 
 @pytest.mark.watertight(EMPTY)
 def test_nothing_to_attend_to(answer, too_early):
-    """A causal query before the first key has an output of exactly 0, and the others theirs."""
-    return {"output": answer.flash_attention(**too_early)}
-
-
-@pytest.mark.watertight(EMPTY)
-def test_gradients_with_nothing_to_attend_to(answer, too_early):
-    """A query before the first key passes no gradient on; the others' gradients are as ever."""
+    """A causal query before the first key has an output of exactly 0, and passes no gradient on; the others
+    have theirs."""
     return seen_with_gradients(answer.flash_attention, too_early)
 
 
@@ -510,13 +475,7 @@ def test_memory_layout(answer, split_from_heads):
 
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_dtype(answer, of_dtype, dtype):
-    """The output has the inputs' dtype, and is right to its precision."""
-    return {"output": answer.flash_attention(**of_dtype)}
-
-
-@pytest.mark.parametrize("dtype", [FLOAT64, *HALVES])
-def test_gradients_of_dtype(answer, of_dtype, dtype):
-    """Gradients have the inputs' dtype, and are right to its precision."""
+    """Output and gradients have the inputs' dtype, and are right to its precision."""
     return seen_with_gradients(answer.flash_attention, of_dtype)
 
 
@@ -531,16 +490,10 @@ def test_halves_do_not_overflow(answer, wide_halves, large_values):
 
 @pytest.mark.parametrize("dtype", HALVES)
 def test_halves_are_exact(answer, close_halves, dtype):
-    """In half precision the result is that of float32, rounded: scores are not rounded before the softmax."""
-    return {"output": answer.flash_attention(**close_halves)}
-
-
-@pytest.mark.parametrize("dtype", HALVES)
-def test_gradients_of_close_halves(answer, close_halves, dtype):
-    """In the backward pass, too, scores and their log-sum-exp are not rounded to half precision."""
-    wanting = wanting_gradients(close_halves)
-    backward(answer.flash_attention(**wanting))
-    return {"gradient of value": wanting["value"].grad}
+    """In half precision the result is that of float32, rounded: neither forward nor backward are scores, or
+    their log-sum-exp, rounded before."""
+    seen = seen_with_gradients(answer.flash_attention, close_halves)
+    return {"output": seen["output"], "gradient of value": seen["gradients"]["value"]}
 
 
 @pytest.mark.watertight("a sum of many small numbers stops growing in half precision")

@@ -18,6 +18,7 @@ from implementation import attention, subsequent_mask
 WIDTHS = "no publication has values of another width than its keys"
 AXES = "publications take a batch of heads: two leading axes"
 ALIKE = "a mask that is kept is handed out to several, and one of them may write into it"
+NOTHING = pytest.mark.watertight("a window of nothing is easily taken for no window")
 SINGLE = "a batch, a sequence or a width of one is where squeezed and broadcast axes go astray"
 EMPTY = "an empty prompt, or an empty memory, must not turn into NaN"
 FAR = "float32's elu(x) + 1 is 0 from −17.4 on, and the quotient of two zeros is NaN"
@@ -99,32 +100,12 @@ def changed(draw, many_tokens):
 
 @pytest.fixture
 def at_the_edge(draw, edge):
-    """One size is 1."""
+    """One size is 1, or none at all are there to ask or to be asked."""
     names = ["B", "T_q", "T_k", "d_k", "d_v"]
-    sizes = dict(zip(names, draw.sizes(2, 8, 5), strict=True)) | {edge.split("=")[0]: 1}
+    sizes = dict(zip(names, draw.sizes(2, 8, 5), strict=True))
+    sizes |= {name: int(size) for name, size in (one.split("=") for one in edge.split())}
     b, t_q, t_k, d_k, d_v = sizes.values()
     return sequences(draw, [b], t_q, t_k, d_k, d_v)
-
-
-@pytest.fixture
-def no_keys(draw):
-    """Queries without anything to attend to."""
-    b, t_q, d_k, d_v = draw.sizes(2, 8, 4)
-    return sequences(draw, [b], t_q, 0, d_k, d_v)
-
-
-@pytest.fixture
-def no_queries(draw):
-    """Keys that nobody asks."""
-    b, t_k, d_k, d_v = draw.sizes(2, 8, 4)
-    return sequences(draw, [b], 0, t_k, d_k, d_v)
-
-
-@pytest.fixture
-def no_tokens(draw):
-    """Nothing at all."""
-    b, d_k, d_v = draw.sizes(2, 8, 3)
-    return sequences(draw, [b], 0, 0, d_k, d_v)
 
 
 @pytest.fixture
@@ -192,8 +173,10 @@ def window_of(size, window, global_tokens=None):
 
 
 @pytest.fixture
-def local(draw):
-    """A window that is neither nothing nor everything."""
+def local(draw, window):
+    """A window that is nothing, with global tokens or none beside it, or neither nothing nor everything."""
+    if window == "of nothing":
+        return window_of(draw.size(5, 9), 0, draw.size(0, 2))
     return window_of(draw.size(9, 14), draw.size(2, 4))
 
 
@@ -209,12 +192,6 @@ def to_attend(draw):
     b, d_k, d_v = draw.sizes(2, 5, 3)
     t = draw.size(9, 12)
     return sequences(draw, [b], t, t, d_k, d_v) | {"window": draw.size(1, 3)}
-
-
-@pytest.fixture
-def itself(draw):
-    """A window of 0."""
-    return window_of(draw.size(5, 9), 0, draw.size(0, 2))
 
 
 @pytest.fixture
@@ -336,28 +313,32 @@ def test_no_state_for_each_token(answer, wide_features):
 # --- Gradients ------------------------------------------------------------------------------------
 
 
-def test_gradients(answer, inputs):
-    """Gradients reach query, key and value."""
-    inputs = wanting_gradients(inputs)
-    backward(answer.linear_attention(**inputs))
-    return {"gradients": gradients(inputs)}
-
-
-def test_causal_gradients(answer, many_tokens):
-    """Gradients go back from every query to all earlier keys and values, those of earlier chunks too."""
-    inputs = wanting_gradients(many_tokens)
-    backward(answer.linear_attention(**inputs, causal=True))
-    return {"gradients": gradients(inputs)}
+@pytest.mark.parametrize("causal", [False, True])
+def test_gradients(answer, inputs, many_tokens, causal):
+    """Gradients reach query, key and value; causal, all earlier ones, those of earlier chunks too."""
+    wanting = wanting_gradients(many_tokens if causal else inputs)
+    backward(answer.linear_attention(**wanting, causal=causal))
+    return {"gradients": gradients(wanting)}
 
 
 # --- Edges ----------------------------------------------------------------------------------------
 
 
 @pytest.mark.watertight(SINGLE)
-@pytest.mark.parametrize("edge", ["B=1", "T_q=1", "T_k=1", "d_k=1", "d_v=1"])
+@pytest.mark.parametrize("edge", ["B=1", "T_q=1", "T_k=1", "d_k=1", "d_v=1", "T_q=0"])
 def test_at_the_edge(answer, at_the_edge, edge):
-    """One sequence, one query, one key, or vectors of one number."""
+    """One sequence, one query or none, one key, or vectors of one number."""
     return {"output": answer.linear_attention(**at_the_edge)}
+
+
+@pytest.mark.watertight(EMPTY)
+@pytest.mark.parametrize("edge", ["T_q=0 T_k=0"])
+def test_no_tokens(answer, at_the_edge, edge):
+    """No tokens give no output, causal or not."""
+    return {
+        "output": answer.linear_attention(**at_the_edge),
+        "causal output": answer.linear_attention(**at_the_edge, causal=True),
+    }
 
 
 @pytest.mark.watertight(WIDTHS)
@@ -371,22 +352,13 @@ def test_other_width_of_values(answer, other_width, causal):
 
 
 @pytest.mark.watertight(EMPTY)
-def test_no_keys(answer, no_keys):
+@pytest.mark.parametrize("edge", ["T_k=0"])
+def test_no_keys(answer, at_the_edge, edge):
     """Where there are no keys, the output is 0, and so is the query's gradient."""
-    inputs = wanting_gradients(no_keys)
+    inputs = wanting_gradients(at_the_edge)
     output = answer.linear_attention(**inputs)
     backward(output)
     return {"output": output.detach(), "gradients": {"query": gradients(inputs)["query"]}}
-
-
-@pytest.mark.watertight(EMPTY)
-def test_no_tokens(answer, no_tokens, no_queries):
-    """No queries give no output, whether there are keys or not."""
-    return {
-        "output": answer.linear_attention(**no_queries),
-        "output without tokens": answer.linear_attention(**no_tokens),
-        "causal output": answer.linear_attention(**no_tokens, causal=True),
-    }
 
 
 @pytest.mark.watertight("heads are split by a transposition, and a `view` of the result raises")
@@ -450,8 +422,9 @@ def test_gradients_of_dtype(answer, of_dtype, dtype):
 # --- The mask -------------------------------------------------------------------------------------
 
 
-def test_window(answer, local):
-    """A token sees itself and as many as `window` tokens on either side."""
+@pytest.mark.parametrize("window", ["of some", pytest.param("of nothing", marks=NOTHING)])
+def test_window(answer, local, window):
+    """A token sees itself and as many as `window` tokens on either side, and the global tokens."""
     return {"mask": answer.sliding_window_mask(**local)}
 
 
@@ -474,14 +447,8 @@ def test_in_attention(answer, to_attend):
     return {"output of attention": output}
 
 
-@pytest.mark.watertight("a window of nothing is easily taken for no window")
-def test_window_of_nothing(answer, itself):
-    """With a window of 0 a token sees itself, and the global tokens."""
-    return {"mask": answer.sliding_window_mask(**itself)}
-
-
 @pytest.mark.watertight(ALIKE)
-def test_mask_once_more(answer, with_global_tokens, local):
+def test_mask_once_more(answer, with_global_tokens):
     """What is written into a mask shows in no other, of the same size or not."""
     first = answer.sliding_window_mask(**with_global_tokens)
     before = first.clone()
@@ -491,7 +458,6 @@ def test_mask_once_more(answer, with_global_tokens, local):
         "mask": before,
         "mask once more": answer.sliding_window_mask(**with_global_tokens),
         "mask of a wider window": answer.sliding_window_mask(**wider),
-        "mask without global tokens": answer.sliding_window_mask(**local),
     }
 
 

@@ -15,7 +15,6 @@ DROPPED = "Mixtral drops nothing, and those who do drop by rules of their own"
 STARTS = "where the weights start decides what the first steps of training are like"
 DECIDED = "half precision has one number for scores that float32 tells apart"
 AGAIN = "what was computed with the weights of one step is wrong at the next"
-MODES = "what is dropped in training has to be dropped in use, or the layer is another one there"
 SAVED = "a model saved after a call has to load into a new one, key by key"
 ALONE = "an expert that is asked for one token at a time gives the same, many times slower"
 GIVEN = "tokens given to each expert"
@@ -57,6 +56,12 @@ def some_sizes(draw):
     b, t, d_model, d_ff, n_experts = draw.sizes(3, 8, 5)
     k = draw.size(2, n_experts - 1)
     return {"B": b, "T": t, "d_model": d_model, "d_ff": d_ff, "n_experts": n_experts, "k": k}
+
+
+def routed_somehow(draw, dtype="float32", **fixed):
+    """Tokens in a batch of sequences, several of several experts for each."""
+    b, t, d_model, _, n_experts, k = (some_sizes(draw) | fixed).values()
+    return routed(draw, b, t, d_model=d_model, n_experts=n_experts, k=k, dtype=dtype)
 
 
 def mixed(draw, which=None, dtype="float32", **fixed):
@@ -136,17 +141,19 @@ def in_shape(draw, tokens, leading):
 @pytest.fixture
 def tokens(draw):
     """Tokens in a batch of sequences, several of several experts for each."""
-    sizes = some_sizes(draw)
-    sizes.pop("d_ff")
-    return routed(draw, sizes.pop("B"), sizes.pop("T"), **sizes)
+    return routed_somehow(draw)
 
 
 @pytest.fixture
 def tokens_with_one_choice(draw):
     """One expert for each token."""
-    sizes = some_sizes(draw) | {"k": 1}
-    sizes.pop("d_ff")
-    return routed(draw, sizes.pop("B"), sizes.pop("T"), **sizes)
+    return routed_somehow(draw, k=1)
+
+
+@pytest.fixture
+def tokens_of_dtype(draw, dtype):
+    """Everything of one dtype."""
+    return routed_somehow(draw, dtype)
 
 
 @pytest.fixture
@@ -155,14 +162,6 @@ def tokens_of_rank(draw, leading):
     d_model, n_experts = draw.sizes(3, 8, 2)
     whole = routed(draw, 30, d_model=d_model, n_experts=n_experts, k=2)
     return whole | {"x": in_shape(draw, whole["x"], leading)}
-
-
-@pytest.fixture
-def tokens_of_dtype(draw, dtype):
-    """Everything of one dtype."""
-    sizes = some_sizes(draw)
-    sizes.pop("d_ff")
-    return routed(draw, sizes.pop("B"), sizes.pop("T"), dtype=dtype, **sizes)
 
 
 @pytest.fixture
@@ -194,24 +193,10 @@ def some(draw):
 
 
 @pytest.fixture
-def one_each(draw):
-    """One choice of each token."""
-    b, t, n_experts = draw.sizes(3, 8, 3)
-    return choices(draw, b, t, n_experts=n_experts, k=1)
-
-
-@pytest.fixture
-def some_of_rank(draw, leading):
-    """Choices of one token, of a list of them, or with more axes in front."""
-    n_experts, *shape = draw.sizes(3, 7, leading + 1)
-    return choices(draw, *shape, n_experts=n_experts, k=2)
-
-
-@pytest.fixture
-def last_ones_alone(draw):
-    """No token chooses the last two experts, though they are not improbable."""
+def chosen_by_some(draw, k):
+    """k choices of each token; with 2 no token chooses the last two experts, not improbable as they are."""
     b, t, n_experts = draw.sizes(4, 8, 3)
-    given = choices(draw, b, t, n_experts=n_experts - 2, k=2)
+    given = choices(draw, b, t, n_experts=n_experts - 2 * (k == 2), k=k)
     return given | {"probs": draw.weights(b, t, n_experts)}
 
 
@@ -220,6 +205,13 @@ def some_of_dtype(draw, dtype):
     """Probabilities in other dtypes."""
     b, t, n_experts = draw.sizes(3, 8, 3)
     return choices(draw, b, t, n_experts=n_experts, k=2, dtype=dtype)
+
+
+@pytest.fixture
+def some_of_rank(draw, leading):
+    """Choices of one token, of a list of them, or with more axes in front."""
+    n_experts, *shape = draw.sizes(3, 7, leading + 1)
+    return choices(draw, *shape, n_experts=n_experts, k=2)
 
 
 @pytest.fixture
@@ -238,9 +230,9 @@ def given(draw):
 
 
 @pytest.fixture
-def one_choice(draw):
-    """One expert for each token."""
-    return mixed(draw, k=1)
+def given_k(draw, k):
+    """One expert for each token, or several."""
+    return mixed(draw, **({"k": 1} if k == "one" else {}))
 
 
 @pytest.fixture
@@ -267,7 +259,14 @@ def a_crowd(draw):
     return mixed(draw, which=wanted_by_all, n_experts=draw.size(4, 7), k=2, d_model=draw.size(5, 8))
 
 
-def crowded(draw, **how):
+@pytest.fixture
+def of_dtype(draw, dtype):
+    """Everything of one dtype."""
+    return mixed(draw, dtype=dtype)
+
+
+@pytest.fixture
+def too_many(draw):
     """All tokens want the same expert, half of them as their second choice, and not all of them fit."""
     n_experts, t, b = draw.sizes(4, 7, 3)
     share = 2 * b * t / n_experts
@@ -277,13 +276,7 @@ def crowded(draw, **how):
         if 0.15 < room % 1 < 0.85 and by_choice != math.ceil(room) < b * t - 2:
             break
     sizes = {"B": b, "T": t, "n_experts": n_experts, "k": 2, "d_model": draw.size(5, 8)}
-    return mixed(draw, which=wanted_by_all, capacity_factor=percent / 100, **sizes, **how)
-
-
-@pytest.fixture
-def too_many(draw):
-    """A crowd, and too little room."""
-    return crowded(draw)
+    return mixed(draw, which=wanted_by_all, capacity_factor=percent / 100, **sizes)
 
 
 @pytest.fixture
@@ -299,12 +292,6 @@ def nothing(draw, factor):
     """No tokens at all."""
     given = mixed(draw)
     return given | {"x": given["x"][:, :0], "capacity_factor": factor}
-
-
-@pytest.fixture
-def of_dtype(draw, dtype):
-    """Everything of one dtype."""
-    return mixed(draw, dtype=dtype)
 
 
 # --- TopKRouter -----------------------------------------------------------------------------------
@@ -349,19 +336,13 @@ def test_router_leading_dimensions(answer, build, tokens_of_rank, leading):
     return by_name(router_of(build, answer.TopKRouter, tokens_of_rank)(tokens_of_rank["x"]))
 
 
-def test_router_gradients_of_weights(answer, build, tokens):
-    """By way of the weights the model's own loss teaches the router."""
+@pytest.mark.parametrize("by", ["weights", "probabilities"])
+def test_router_gradients(answer, build, tokens, by):
+    """By way of the weights the model's own loss teaches the router, by that of the probabilities the
+    balance loss."""
     router = router_of(build, answer.TopKRouter, tokens)
     inputs = wanting_gradients({"x": tokens["x"]})
-    backward(by_name(router(**inputs))["weights"])
-    return {"gradients": gradients(inputs) | gradients(router)}
-
-
-def test_router_gradients_of_probabilities(answer, build, tokens):
-    """By way of the probabilities the balance loss teaches the router."""
-    router = router_of(build, answer.TopKRouter, tokens)
-    inputs = wanting_gradients({"x": tokens["x"]})
-    backward(router(**inputs)[2])
+    backward(by_name(router(**inputs))["weights" if by == "weights" else "probs"])
     return {"gradients": gradients(inputs) | gradients(router)}
 
 
@@ -392,19 +373,15 @@ def test_router_start(answer, roomy):
 # --- load_balancing_loss --------------------------------------------------------------------------
 
 
-def test_loss_of_one_choice(answer, one_each):
-    """The paper's equations: for each expert, the share of tokens times the mean probability."""
-    return {"loss": answer.load_balancing_loss(**one_each)}
-
-
 def test_loss(answer, some):
-    """Every choice counts the same, a token's first one and its last."""
+    """The shares of an expert's tokens times its mean probability; every choice counts the same."""
     return {"loss": answer.load_balancing_loss(**some)}
 
 
-def test_loss_with_experts_that_nobody_chose(answer, last_ones_alone):
-    """An expert that no token chose counts 0, the last one too."""
-    return {"loss": answer.load_balancing_loss(**last_ones_alone)}
+@pytest.mark.parametrize("k", [1, 2])
+def test_loss_of_few_choices(answer, chosen_by_some, k):
+    """One choice of each token as in the paper; an expert that no token chose counts 0, the last one too."""
+    return {"loss": answer.load_balancing_loss(**chosen_by_some)}
 
 
 @pytest.mark.watertight(AXES)
@@ -442,15 +419,10 @@ def test_parameters(answer, build, given):
 
 
 @pytest.mark.on_devices
-def test_one_choice(answer, build, one_choice):
-    """With k = 1 each token gets its expert's output as it is."""
-    return {"output": layer_of(build, answer.MixtureOfExperts, one_choice)(one_choice["x"])}
-
-
-@pytest.mark.on_devices
-def test_mixture(answer, build, given):
+@pytest.mark.parametrize("k", ["one", "several"])
+def test_mixture(answer, build, given_k, k):
     """Each token gets its k experts' outputs, multiplied by their weights and added up."""
-    return {"output": layer_of(build, answer.MixtureOfExperts, given)(given["x"])}
+    return {"output": layer_of(build, answer.MixtureOfExperts, given_k)(given_k["x"])}
 
 
 def test_nothing_is_dropped(answer, build, a_crowd):
@@ -521,9 +493,14 @@ def test_experts_are_called_once(answer, build, given):
 
 
 @pytest.mark.watertight(DROPPED)
-def test_capacity(answer, build, too_many):
-    """An expert takes the first tokens that chose it, as first choice or second, until it is full."""
-    return {"output": layer_of(build, answer.MixtureOfExperts, too_many)(too_many["x"])}
+@pytest.mark.parametrize("room", ["rounded up", "whole"])
+def test_capacity(answer, build, too_many, exact_room, room):
+    """An expert takes the first tokens that chose it, as first choice or second, until it is full; what is
+    kept for the loss is what the router said."""
+    given = too_many if room == "rounded up" else exact_room
+    layer = layer_of(build, answer.MixtureOfExperts, given)
+    output = layer(given["x"])
+    return {"output": output} | kept_by(layer)
 
 
 @pytest.mark.watertight(DROPPED)
@@ -535,23 +512,10 @@ def test_capacity_at_a_second_call(answer, build, too_many):
 
 
 @pytest.mark.watertight(DROPPED)
-def test_capacity_without_rounding(answer, build, exact_room):
-    """A capacity that is a whole number stays what it is."""
-    return {"output": layer_of(build, answer.MixtureOfExperts, exact_room)(exact_room["x"])}
-
-
-@pytest.mark.watertight(DROPPED)
-def test_capacity_and_what_is_kept_for_the_loss(answer, build, too_many):
-    """`probs` and `chosen` are what the router said, choices included that were then dropped."""
-    layer = layer_of(build, answer.MixtureOfExperts, too_many)
-    layer(too_many["x"])
-    return kept_by(layer)
-
-
-@pytest.mark.watertight(DROPPED)
-def test_capacity_saves_work(answer, build, too_many):
-    """An expert is not asked about tokens that it has no room for."""
-    layer = layer_of(build, answer.MixtureOfExperts, too_many)
+@pytest.mark.parametrize("mode", ["training", "evaluation"])
+def test_capacity_saves_work(answer, build, too_many, mode):
+    """An expert is not asked about tokens that it has no room for, in evaluation mode neither."""
+    layer = layer_of(build, answer.MixtureOfExperts, too_many).train(mode == "training")
     rows, _ = watched(layer)
     output = layer(too_many["x"])
     return {GIVEN: output.new_tensor(rows), "output": output}
@@ -628,14 +592,6 @@ def test_after_an_update(answer, build, given):
             parameter.mul_(0.9)
     after = layer(given["x"].flip(0))
     return {"output before": before, "output after": after, "probs": layer.probs}
-
-
-@pytest.mark.watertight(MODES)
-def test_mode(answer, build, too_many):
-    """In evaluation mode, too, an expert takes no more tokens than its capacity."""
-    layer = layer_of(build, answer.MixtureOfExperts, too_many).eval()
-    output = layer(too_many["x"])
-    return {"output in evaluation mode": output} | kept_by(layer)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

@@ -7,15 +7,22 @@ from torch import nn
 from course.checks.authoring import FLOAT64, HALVES, backward, gradients, wanting_gradients
 from variants.gpt import Block, CausalSelfAttention, FeedForward
 
-EMPTY = "a prompt may be empty, and what comes out is then empty too, not an error"
 LOADED = "weights saved after a call must load into a new model, key by key"
-ONES = "a batch, a text or a head of one is where squeezed axes go astray"
-MODES = "a choice that is made otherwise in use than in training is another model"
+ONES = (
+    "a batch, a text or a head of one is where squeezed axes go astray, and a prompt may be empty"
+)
+MODES = pytest.mark.watertight(
+    "a choice that is made otherwise in use than in training is another model"
+)
 STARTS = "where the weights start decides what the first steps of training are like"
-SHORT = "the first tokens that a model writes are a text shorter than 1/capacity"
+SHORT = pytest.mark.watertight(
+    "the first tokens that a model writes are a text shorter than 1/capacity"
+)
 TIES = "equal tokens score the same, and in half precision so do others"
 APART = "published code often drops the sum instead"
-FLOATS = "in floats a share of a whole number may fall just short of a whole number"
+FLOATS = pytest.mark.watertight(
+    "in floats a share of a whole number may fall just short of a whole number"
+)
 
 LENGTHS = (
     (9, 0.25),
@@ -70,17 +77,10 @@ def roomy(draw):
 
 @pytest.fixture
 def block_at_the_edge(draw, edge):
-    """One of the sizes is 1."""
+    """One of the sizes is 1, or there are no tokens."""
     sizes = dict(zip(("B", "T", "h", "d_k"), draw.sizes(2, 6, 4), strict=True))
-    sizes[edge.split("=")[0]] = 1
-    return block_inputs(draw, *sizes.values())
-
-
-@pytest.fixture
-def block_of_no_tokens(draw):
-    """Texts of length 0."""
-    b, h, d_k = draw.sizes(2, 6, 3)
-    return block_inputs(draw, b, 0, h, d_k)
+    name, size = edge.split("=")
+    return block_inputs(draw, *(sizes | {name: int(size)}).values())
 
 
 @pytest.fixture
@@ -113,15 +113,12 @@ def test_parallel_gradients(answer, build, given):
     return {"gradients": gradients(inputs) | named}
 
 
-def test_everything_dropped(answer, build, given):
-    """In training with p = 1 the tokens come out as they went in, and inside no attention weight is left."""
-    block = block_of(build, answer.ParallelBlock, given, 1.0)
+@pytest.mark.parametrize("mode", ["training", "evaluation"])
+def test_everything_dropped(answer, build, given, mode):
+    """In training with p = 1 the tokens come out as they went in, and inside no attention weight is left; in
+    evaluation mode nothing is dropped."""
+    block = block_of(build, answer.ParallelBlock, given, 1.0).train(mode == "training")
     return {"output": block(given["x"]), "attention alone": block.self_attn(given["x"])}
-
-
-def test_nothing_dropped_in_evaluation(answer, build, given):
-    """In evaluation mode nothing is dropped, whatever p is."""
-    return {"output": block_of(build, answer.ParallelBlock, given, 1.0).eval()(given["x"])}
 
 
 @pytest.mark.watertight(APART)
@@ -136,20 +133,11 @@ def test_dropped_independently(answer, build, many):
 
 
 @pytest.mark.watertight(ONES)
-@pytest.mark.parametrize("edge", ["B=1", "T=1", "h=1", "d_k=1"])
+@pytest.mark.parametrize("edge", ["B=1", "T=1", "h=1", "d_k=1", "T=0"])
 def test_parallel_at_the_edge(answer, build, block_at_the_edge, edge):
-    """One text, one token, one head, or heads of width 1."""
-    return {
-        "output": block_of(build, answer.ParallelBlock, block_at_the_edge)(block_at_the_edge["x"])
-    }
-
-
-@pytest.mark.watertight(EMPTY)
-def test_parallel_without_tokens(answer, build, block_of_no_tokens):
-    """No tokens in, no tokens out: `(B, 0, d_model)`."""
-    return {
-        "output": block_of(build, answer.ParallelBlock, block_of_no_tokens)(block_of_no_tokens["x"])
-    }
+    """One text, one token, one head, heads of width 1, or no tokens, which give none: `(B, 0, d_model)`."""
+    given = block_at_the_edge
+    return {"output": block_of(build, answer.ParallelBlock, given)(given["x"])}
 
 
 @pytest.mark.watertight(LOADED)
@@ -177,9 +165,8 @@ def test_parallel_start(answer, roomy):
 @pytest.mark.parametrize("dtype", [FLOAT64, *HALVES])
 def test_parallel_dtype(answer, build, block_dtype, dtype):
     """The output has the dtype of weights and tokens."""
-    return {
-        "output": block_of(build, answer.ParallelBlock, block_dtype, dtype=dtype)(block_dtype["x"])
-    }
+    block = block_of(build, answer.ParallelBlock, block_dtype, dtype=dtype)
+    return {"output": block(block_dtype["x"])}
 
 
 # --- MixtureOfDepths: inputs ----------------------------------------------------------------------
@@ -239,23 +226,20 @@ def mixed(draw):
 
 
 @pytest.fixture
-def nearly_whole(draw):
-    """The share is three quarters above a whole number."""
-    t, capacity = draw.choice(((7, 0.25), (11, 0.25), (15, 0.25), (13, 0.75), (9, 0.75)))
-    return tokens(draw, draw.size(2, 4), t, capacity)
+def share(draw, above):
+    """The share is three quarters above a whole number, or floats put it just below one."""
+    quarters = (7, 0.25), (11, 0.25), (15, 0.25), (13, 0.75), (9, 0.75)
+    missed = (100, 0.29), (100, 0.57), (50, 0.58), (100, 0.58)
+    t, capacity = draw.choice(quarters if above == "three quarters" else missed)
+    return tokens(draw, draw.size(2, 3), t, capacity)
 
 
 @pytest.fixture
-def all_negative(draw):
-    """All scores are below 0."""
-    t, capacity = draw.choice(LENGTHS)
-    return tokens(draw, draw.size(2, 4), t, capacity, above=-6.0)
-
-
-@pytest.fixture
-def all_pass(draw):
-    """A capacity of 1."""
-    return tokens(draw, draw.size(2, 4), draw.size(5, 8), 1.0)
+def weighed(draw, what):
+    """All scores are below 0, or all tokens pass, or the share is less than one token."""
+    lengths = {"all pass": ((draw.size(5, 8), 1.0),), "short": ((3, 0.25), (5, 0.125), (7, 0.125))}
+    t, capacity = draw.choice(lengths.get(what, LENGTHS))
+    return tokens(draw, draw.size(2, 4), t, capacity, above=-6.0 if what == "negative" else None)
 
 
 @pytest.fixture
@@ -263,20 +247,6 @@ def again(draw, mixed):
     """A second batch, of a different size and length, for the same layer."""
     b, t, d_model = mixed["x"].shape
     return draw.normal(b + 1, t + draw.size(9, 12), d_model)
-
-
-@pytest.fixture
-def short(draw):
-    """Texts of which the share is less than one token."""
-    t, capacity = draw.choice(((3, 0.25), (2, 0.375), (5, 0.125), (7, 0.125)))
-    return tokens(draw, draw.size(2, 4), t, capacity)
-
-
-@pytest.fixture
-def just_short(draw):
-    """Products that floats put just below a whole number."""
-    t, capacity = draw.choice(((100, 0.29), (100, 0.57), (50, 0.58), (100, 0.58)))
-    return tokens(draw, draw.size(2, 3), t, capacity)
 
 
 @pytest.fixture
@@ -289,24 +259,17 @@ def alike(draw):
 
 @pytest.fixture
 def depths_at_the_edge(draw, edge):
-    """One text, one token, or one token in the block."""
+    """One text, one token or none, or one token in the block."""
     t, capacity = draw.choice(LENGTHS)
-    b = draw.size(2, 4)
-    if edge == "k=1":
-        capacity = 0.1
-    return tokens(draw, 1 if edge == "B=1" else b, 1 if edge == "T=1" else t, capacity)
+    name, size = edge.split("=")
+    sizes = {"B": draw.size(2, 4), "T": t} | {name: int(size)}
+    return tokens(draw, sizes["B"], sizes["T"], 0.1 if name == "k" else capacity)
 
 
 @pytest.fixture
 def wide(draw):
     """A width of which a single row of weights tells how it starts."""
     return draw.size(2000, 2100)
-
-
-@pytest.fixture
-def depths_of_no_tokens(draw):
-    """Texts of length 0."""
-    return tokens(draw, draw.size(2, 4), 0, 0.5)
 
 
 @pytest.fixture
@@ -324,16 +287,19 @@ def test_router(answer, build, mixed):
     return dict(layer_of(build, answer.MixtureOfDepths, mixed).named_parameters())
 
 
-def test_choose(answer, build, mixed):
+@pytest.mark.parametrize("mode", ["training", pytest.param("evaluation", marks=MODES)])
+def test_choose(answer, build, mixed, mode):
     """The tokens with the largest scores, in the order of their positions, each with its own weight."""
-    weights, places = layer_of(build, answer.MixtureOfDepths, mixed).choose(mixed["x"])
-    return {"places": places, "weights": weights}
+    layer = layer_of(build, answer.MixtureOfDepths, mixed).train(mode == "training")
+    weights, places = layer.choose(mixed["x"])
+    return {"places": places, "weights": weights, "output": layer(mixed["x"])}
 
 
-def test_rounded_down(answer, build, nearly_whole):
-    """A share of three quarters of a token more than a whole number is that whole number."""
-    _, places = layer_of(build, answer.MixtureOfDepths, nearly_whole).choose(nearly_whole["x"])
-    return {"places": places}
+@pytest.mark.parametrize("above", ["three quarters", pytest.param("nothing", marks=FLOATS)])
+def test_rounded_down(answer, build, share, above):
+    """A share of three quarters of a token more than a whole number is that whole number; of 100 tokens 0.29
+    are 29, though floats make it 28.999999999999996."""
+    return {"places": layer_of(build, answer.MixtureOfDepths, share).choose(share["x"])[1]}
 
 
 # --- MixtureOfDepths: what comes of it ------------------------------------------------------------
@@ -353,14 +319,11 @@ def test_gain(answer, build, mixed):
     return {"output": layer_of(build, answer.MixtureOfDepths, mixed, Mixing())(mixed["x"])}
 
 
-def test_negative_weights(answer, build, all_negative):
-    """With a negative weight a token loses what the block would have added."""
-    return {"output": layer_of(build, answer.MixtureOfDepths, all_negative)(all_negative["x"])}
-
-
-def test_capacity_of_one(answer, build, all_pass):
-    """With a capacity of 1 all tokens go through the block, and their gains are weighted all the same."""
-    return {"output": layer_of(build, answer.MixtureOfDepths, all_pass)(all_pass["x"])}
+@pytest.mark.parametrize("what", ["negative", "all pass", pytest.param("short", marks=SHORT)])
+def test_weighed(answer, build, weighed, what):
+    """Gains are weighted: by a negative weight a token loses, also where all pass; of a text that is too
+    short one token goes through."""
+    return {"output": layer_of(build, answer.MixtureOfDepths, weighed)(weighed["x"])}
 
 
 def test_second_call(answer, build, mixed, again):
@@ -386,19 +349,6 @@ def test_gradients(answer, build, mixed):
 # --- MixtureOfDepths: beyond the core -------------------------------------------------------------
 
 
-@pytest.mark.watertight(SHORT)
-def test_at_least_one(answer, build, short):
-    """In a text of which the share is less than a token, one token goes through the block."""
-    return {"output": layer_of(build, answer.MixtureOfDepths, short)(short["x"])}
-
-
-@pytest.mark.watertight(FLOATS)
-def test_a_share_that_floats_miss(answer, build, just_short):
-    """Of 100 tokens 0.29 are 29, though floats make it 28.999999999999996."""
-    _, places = layer_of(build, answer.MixtureOfDepths, just_short).choose(just_short["x"])
-    return {"places": places}
-
-
 @pytest.mark.watertight(TIES)
 def test_ties(answer, build, alike):
     """Of tokens that score the same no more are chosen than there is room for."""
@@ -408,32 +358,11 @@ def test_ties(answer, build, alike):
 
 
 @pytest.mark.watertight(ONES)
-@pytest.mark.parametrize("edge", ["B=1", "T=1", "k=1"])
+@pytest.mark.parametrize("edge", ["B=1", "T=1", "k=1", "T=0"])
 def test_depths_at_the_edge(answer, build, depths_at_the_edge, edge):
-    """One text, one token, or a single token in the block."""
-    return {
-        "output": layer_of(build, answer.MixtureOfDepths, depths_at_the_edge)(
-            depths_at_the_edge["x"]
-        )
-    }
-
-
-@pytest.mark.watertight(EMPTY)
-def test_depths_without_tokens(answer, build, depths_of_no_tokens):
-    """No tokens in, no tokens out: `(B, 0, d_model)`."""
-    return {
-        "output": layer_of(build, answer.MixtureOfDepths, depths_of_no_tokens)(
-            depths_of_no_tokens["x"]
-        )
-    }
-
-
-@pytest.mark.watertight(MODES)
-def test_depths_mode(answer, build, mixed):
-    """In evaluation mode as many tokens go through the block as in training, and the same ones."""
-    layer = layer_of(build, answer.MixtureOfDepths, mixed).eval()
-    weights, places = layer.choose(mixed["x"])
-    return {"places": places, "weights": weights, "output": layer(mixed["x"])}
+    """One text, one token, a single token in the block, or no tokens: `(B, 0, d_model)`."""
+    given = depths_at_the_edge
+    return {"output": layer_of(build, answer.MixtureOfDepths, given)(given["x"])}
 
 
 @pytest.mark.watertight(STARTS)

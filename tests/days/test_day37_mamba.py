@@ -18,9 +18,13 @@ from course.checks.authoring import (
 from variants.mamba import MambaConfig, MambaState
 
 EDGES = "a batch, a text, a channel or a state of one is where squeezed axes go astray"
-EMPTY = "a prompt may be empty, and so may the last piece of a text that is read in pieces"
+EMPTY = pytest.mark.watertight(
+    "a prompt may be empty, and so may the last piece of a text that is read in pieces"
+)
 FAST = "published models start at A = −1 to −16, and a state forgets within a few tokens"
-MODES = "a layer that is used otherwise than it was trained gives something else"
+MODES = pytest.mark.watertight(
+    "a layer that is used otherwise than it was trained gives something else"
+)
 OWN = "beams that begin alike share a state, until one of them reads on"
 HISTORY = "without it each step of decoding would keep the graph of all steps before it"
 LOADED = "a model saved after a call has to load into a new one, key by key"
@@ -52,20 +56,6 @@ def given(draw):
 
 
 @pytest.fixture
-def changed(draw, given):
-    """A place in the text, and other tokens from there on."""
-    b, t, d = given["u"].shape
-    place = draw.size(1, t - 1)
-    other = scanned(draw, B=b, T=t, D=d, N=given["a"].size(1))
-    later = {}
-    for name, one in given.items():
-        later[name] = one.clone()
-        if one.dim() == 3:
-            later[name][:, place:] = other[name][:, place:]
-    return {"place": place, "given": later}
-
-
-@pytest.fixture
 def stopping(draw):
     """Steps of 0 in the middle of a text."""
     made = scanned(draw, T=draw.size(7, 9))
@@ -82,14 +72,9 @@ def fast(draw, dtype):
 
 @pytest.fixture
 def scan_at_the_edge(draw, edge):
-    """One size is 1."""
-    return scanned(draw, **{edge.split("=")[0]: 1})
-
-
-@pytest.fixture
-def nothing(draw):
-    """No tokens at all."""
-    return scanned(draw, T=0)
+    """One size is 1, or there are no tokens."""
+    name, size = edge.split("=")
+    return scanned(draw, **{name: int(size)})
 
 
 @pytest.fixture
@@ -139,18 +124,10 @@ def later(draw, config, x):
 
 
 @pytest.fixture
-def token_by_token(draw, config):
-    """A text in pieces: some tokens, and then one by one."""
-    whole = text(draw, config, draw.size(10, 12))
-    return list(whole.split([whole.size(1) - 4, 1, 1, 1, 1], dim=1))
-
-
-@pytest.fixture
-def in_chunks(draw, config):
-    """A text in chunks of several tokens, no two of a length, the middle one short."""
-    first, last = draw.sizes(4, 7, 2)
-    whole = text(draw, config, first + 2 + last)
-    return list(whole.split([first, 2, last], dim=1))
+def pieces(draw, config, lengths):
+    """A text in pieces of these lengths."""
+    lengths = [int(length) for length in lengths.split()]
+    return list(text(draw, config, sum(lengths)).split(lengths, dim=1))
 
 
 @pytest.fixture
@@ -158,13 +135,6 @@ def two_texts(draw, config):
     """Two texts in as many chunks, which are read by turns."""
     b = draw.size(2, 4)
     return [[draw.normal(b, n, config.d_model) for n in (3, 1, 1)] for _ in range(2)]
-
-
-@pytest.fixture
-def with_nothing_in_it(draw, config):
-    """A text with an empty chunk at its beginning, and another in its middle."""
-    whole = text(draw, config, 6)
-    return list(whole.split([0, 4, 0, 2], dim=1))
 
 
 @pytest.fixture
@@ -245,16 +215,10 @@ def test_a_fast_decay(answer, fast, dtype):
 
 
 @pytest.mark.watertight(EDGES)
-@pytest.mark.parametrize("edge", ["B=1", "D=1", "N=1"])
+@pytest.mark.parametrize("edge", ["B=1", "D=1", "N=1", "T=0"])
 def test_scan_at_the_edge(answer, scan_at_the_edge, edge):
-    """One row, one channel, or one number of state."""
+    """One row, one channel, one number of state, or no tokens, which give no outputs."""
     return {"y": answer.selective_scan(**scan_at_the_edge)}
-
-
-@pytest.mark.watertight(EMPTY)
-def test_scan_of_nothing(answer, nothing, given):
-    """No tokens give no outputs; a text before or after it is as always."""
-    return {"no tokens": answer.selective_scan(**nothing), "y": answer.selective_scan(**given)}
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -355,16 +319,19 @@ def test_gradients(answer, build, config, x):
 # --- The layer: a text in pieces ------------------------------------------------------------------
 
 
-def test_state(answer, build, config, x):
+@pytest.mark.parametrize("mode", ["training", pytest.param("evaluation", marks=MODES)])
+def test_state(answer, build, config, x, mode):
     """After a text the state holds the convolution's last inputs, and what the scan remembers."""
-    layer, state = build(answer.Mamba, config), fresh(config, x)
+    layer, state = build(answer.Mamba, config).train(mode == "training"), fresh(config, x)
     output = layer(x, state)
     return {"window": state.window, "h": state.h, "output": output}
 
 
-def test_token_by_token(answer, build, config, token_by_token):
-    """A token that comes alone has the output that it has at the end of the whole text."""
-    return read(build(answer.Mamba, config), config, token_by_token)
+@pytest.mark.parametrize("lengths", ["7 1 1 1 1", pytest.param("0 4 0 2", marks=EMPTY)])
+def test_pieces(answer, build, config, pieces, lengths):
+    """A token that comes alone has the output that it has at the end of the whole text; an empty piece has
+    none, and leaves the state as it is."""
+    return read(build(answer.Mamba, config), config, pieces)
 
 
 def test_two_texts(answer, build, config, two_texts):
@@ -391,19 +358,14 @@ def test_layer_at_the_edge(answer, build, layer_at_the_edge, edge):
     return read(build(answer.Mamba, config), config, [x, x])
 
 
-@pytest.mark.watertight(EMPTY)
-def test_layer_of_nothing(answer, build, config, with_nothing_in_it):
-    """An empty chunk gives no outputs, and leaves the state as it is."""
-    return read(build(answer.Mamba, config), config, with_nothing_in_it)
-
-
 @pytest.mark.watertight(HISTORY)
-def test_no_history(answer, build, config, in_chunks):
+@pytest.mark.parametrize("lengths", ["6 5"])
+def test_no_history(answer, build, config, pieces, lengths):
     """The state holds numbers: gradients of one chunk do not go into the one before it."""
-    layer, state = build(answer.Mamba, config), fresh(config, in_chunks[0])
-    first = wanting_gradients({"an earlier chunk": in_chunks[0]})
+    layer, state = build(answer.Mamba, config), fresh(config, pieces[0])
+    first = wanting_gradients({"an earlier chunk": pieces[0]})
     layer(first["an earlier chunk"], state)
-    backward(layer(in_chunks[2], state))
+    backward(layer(pieces[1], state))
     return {"gradients": gradients(layer) | gradients(first)}
 
 
@@ -418,12 +380,6 @@ def test_the_state_is_new(answer, build, config, x):
     layer(x.flip(1), state)
     changed = [f"{name} before" for name, one in before.items() if not one.equal(kept[name])]
     return {"window": state.window, "h": state.h, "written over": ", ".join(changed) or "none"}
-
-
-@pytest.mark.watertight(MODES)
-def test_evaluation(answer, build, config, in_chunks):
-    """In evaluation mode outputs and state are what they are in training."""
-    return read(build(answer.Mamba, config).eval(), config, in_chunks[:1])
 
 
 @pytest.mark.watertight(LOADED)
@@ -443,15 +399,11 @@ def test_dtype(answer, build, config, layer_of_dtype, dtype):
 
 
 @pytest.mark.watertight(WIDE)
+@pytest.mark.parametrize("dtype", ["bfloat16"])
 @pytest.mark.constant("dtype of h", "it is float32")
-def test_h_is_float32_at_least(answer, build, config, layer_of_half):
+def test_h_is_float32_at_least(answer, build, config, layer_of_dtype, dtype):
     """In half precision, too, the state is kept in float32."""
-    layer, state = build(answer.Mamba, config, dtype="bfloat16"), fresh(config, layer_of_half)
-    output = layer(layer_of_half, state)
+    text = layer_of_dtype[0]
+    layer, state = build(answer.Mamba, config, dtype=dtype), fresh(config, text)
+    output = layer(text, state)
     return {"dtype of h": str(state.h.dtype), "output": output}
-
-
-@pytest.fixture
-def layer_of_half(draw, config):
-    """A text in bfloat16."""
-    return text(draw, config, 5, dtype="bfloat16")

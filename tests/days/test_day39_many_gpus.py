@@ -24,6 +24,11 @@ SAME = "this is 0 whatever goes in"
 PADDING = "nothing is left for it but zeros"
 
 
+def edges(*shapes):
+    """Shapes that are watertight."""
+    return [pytest.param(shape, marks=pytest.mark.watertight(EDGES)) for shape in shapes]
+
+
 def summands(draw, size, *shape, **how):
     """A tensor for each process."""
     return [draw.normal(*shape, **how) for _ in range(size)]
@@ -122,13 +127,6 @@ def several(draw):
 
 
 @pytest.fixture
-def shaped(draw):
-    """Tensors with axes, whose number of elements the number of processes does not divide."""
-    size = draw.size(3, 5)
-    return summands(draw, size, *uneven(draw, size))
-
-
-@pytest.fixture
 def many(draw):
     """Enough processes to see who sends what to whom."""
     size = draw.size(5, 6)
@@ -136,15 +134,17 @@ def many(draw):
 
 
 @pytest.fixture
-def at_the_edge(draw, edge):
-    """As many processes and elements as the edge has."""
+def of_shape(draw, shape):
+    """As many processes and elements as the shape has; of uneven ones the processes leave something over."""
+    some = draw.size(3, 5)
     size, shape = {
+        "uneven": (some, uneven(draw, some)),
         "alone": (1, (draw.size(2, 5),)),
         "scalar": (3, ()),
         "fewer": (draw.size(4, 6), (draw.size(2, 3),)),
         "one more": (4, (5,)),
         "one row": (3, (1, draw.size(4, 7))),
-    }[edge]
+    }[shape]
     return summands(draw, size, *shape)
 
 
@@ -232,41 +232,13 @@ def scalar(draw):
 
 
 @pytest.fixture
-def fewer(draw):
-    """Five processes, and three elements."""
-    return {"size": 5, "parameter": draw.normal(3)}
-
-
-@pytest.fixture
 def by_columns(draw):
     """A matrix that is not contiguous."""
     rows, columns = draw.sizes(3, 6, 2)
     return {"size": draw.size(2, 4), "parameter": draw.normal(rows, columns).T}
 
 
-@pytest.fixture
-def parameter_of_dtype(draw, dtype):
-    """A vector of one dtype."""
-    return {"size": 3, "parameter": draw.normal(draw.size(7, 11), dtype=dtype)}
-
-
 # --- Inputs: gather -------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def whole_pieces(draw):
-    """Pieces without padding, and the shape of the whole."""
-    size, columns = draw.sizes(3, 6, 2)
-    shape = size * draw.size(1, 2), columns
-    return {"pieces": cut(draw, size, math.prod(shape)), "shape": shape}
-
-
-@pytest.fixture
-def padded_pieces(draw):
-    """Pieces with something at the end that does not belong to the whole, and its shape."""
-    size = draw.size(3, 5)
-    shape = uneven(draw, size)
-    return {"pieces": cut(draw, size, math.prod(shape)), "shape": shape}
 
 
 @pytest.fixture
@@ -278,23 +250,19 @@ def many_pieces(draw):
 
 
 @pytest.fixture
-def edge_of_gather(draw, edge):
-    """As many processes and elements as the edge has."""
+def pieces_of_shape(draw, shape):
+    """As many pieces and elements as the shape has; of even ones there is no padding."""
+    some = draw.size(3, 5)
     size, shape = {
+        "even": (some, (some * draw.size(1, 2), 7)),
+        "uneven": (some, uneven(draw, some)),
         "alone": (1, (draw.size(2, 5), 3)),
         "scalar": (3, ()),
         "empty": (3, (0, draw.size(2, 5))),
         "fewer": (draw.size(5, 6), (draw.size(2, 4),)),
         "one row": (3, (1, draw.size(4, 7))),
-    }[edge]
+    }[shape]
     return {"pieces": cut(draw, size, math.prod(shape)), "shape": shape}
-
-
-@pytest.fixture
-def pieces_of_dtype(draw, dtype):
-    """Pieces of one dtype."""
-    numbers = draw.size(7, 11)
-    return {"pieces": cut(draw, 3, numbers, dtype=dtype), "shape": (numbers,)}
 
 
 # --- ring_all_reduce ------------------------------------------------------------------------------
@@ -309,11 +277,6 @@ def test_two_processes(answer, two):
 def test_several_processes(answer, several):
     """Every process gets the sum of all tensors."""
     return results(all_reduced(answer.ring_all_reduce, several))
-
-
-def test_any_shape(answer, shaped):
-    """The sum has the tensors' shape, also where the processes do not divide the number of elements."""
-    return results(all_reduced(answer.ring_all_reduce, shaped))
 
 
 @pytest.mark.constant("numbers sent beyond 2 (n − 1) / n of the tensor", SAME)
@@ -349,11 +312,12 @@ def test_layout(answer, transposed):
     return results(all_reduced(answer.ring_all_reduce, transposed))
 
 
-@pytest.mark.watertight(EDGES)
-@pytest.mark.parametrize("edge", ["alone", "scalar", "fewer", "one more", "one row"])
-def test_at_the_edge(answer, at_the_edge, edge):
-    """One process, one number, or a number of elements that leaves some processes nothing or one more."""
-    return results(all_reduced(answer.ring_all_reduce, at_the_edge))
+@pytest.mark.parametrize(
+    "shape", ["uneven", *edges("alone", "scalar", "fewer", "one more", "one row")]
+)
+def test_any_shape(answer, of_shape, shape):
+    """The sum has the tensors' shape, also where the processes do not divide the number of elements."""
+    return results(all_reduced(answer.ring_all_reduce, of_shape))
 
 
 @pytest.mark.watertight(HISTORY)
@@ -505,22 +469,12 @@ def test_scalar(answer, scalar):
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_dtype_of_pieces(answer, parameter_of_dtype, dtype):
+def test_dtype_of_pieces(answer, of_dtype, dtype):
     """A piece has the parameter's dtype."""
-    return pieces_of(answer.shard, parameter_of_dtype["parameter"], parameter_of_dtype["size"])
+    return pieces_of(answer.shard, of_dtype[0], len(of_dtype))
 
 
 # --- gather ---------------------------------------------------------------------------------------
-
-
-def test_whole(answer, whole_pieces):
-    """Every process gets the whole, the pieces in the order of the processes."""
-    return results(gathered(answer.gather, **whole_pieces))
-
-
-def test_without_padding(answer, padded_pieces):
-    """What the last pieces hold beyond the whole is cut off."""
-    return results(gathered(answer.gather, **padded_pieces))
 
 
 @pytest.mark.constant("numbers sent beyond (n − 1) pieces", "numbers sent past the neighbors", SAME)
@@ -534,11 +488,13 @@ def test_share_of_gather(answer, many_pieces):
     }
 
 
-@pytest.mark.watertight(EDGES)
-@pytest.mark.parametrize("edge", ["alone", "scalar", "fewer", "empty", "one row"])
-def test_few_to_gather(answer, edge_of_gather, edge):
-    """One process, a scalar, fewer numbers than processes, or none."""
-    return results(gathered(answer.gather, **edge_of_gather))
+@pytest.mark.parametrize(
+    "shape", ["even", "uneven", *edges("alone", "scalar", "fewer", "empty", "one row")]
+)
+def test_whole(answer, pieces_of_shape, shape):
+    """Every process gets the whole, the pieces in the order of the processes; what the last ones hold beyond
+    it is cut off."""
+    return results(gathered(answer.gather, **pieces_of_shape))
 
 
 @pytest.mark.watertight(OWN)
@@ -551,6 +507,7 @@ def test_what_is_written_into_the_whole(answer, kept_alone):
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_dtype_of_the_whole(answer, pieces_of_dtype, dtype):
+def test_dtype_of_the_whole(answer, of_dtype, dtype):
     """The whole has the pieces' dtype."""
-    return results(gathered(answer.gather, **pieces_of_dtype))
+    shape = (len(of_dtype) * len(of_dtype[0]) - 1,)
+    return results(gathered(answer.gather, of_dtype, shape))

@@ -38,15 +38,6 @@ MISCONCEPTIONS = [
         "relative_position_bucket",
         {
             # --- buckets: where they begin
-            "edges_rounded_away": (
-                "Your logarithms are rounded, in float32, before you take the whole number below. Where a bucket begins exactly at a whole distance, 3 may come "
-                "out as 2.9999999, and that distance lands in the bucket below. Leave a margin, or compare with the edges.",
-                bucket(
-                    log="torch.log(distance.clamp(min=1).float() / m) / math.log(max_distance / m)",
-                    steps="share * (n - m)",
-                    whole="steps.long()",
-                ),
-            ),
             "last_bucket_begins_at_max_distance": (
                 "You spread the distances from m to D over n − m − 1 buckets, so that the last one begins at D. It begins earlier: n − m buckets lie between m and "
                 "D, and what is beyond D shares the last of them.",
@@ -60,10 +51,6 @@ MISCONCEPTIONS = [
                 "You take log(d) over log(D). The logarithmic part begins at m, not at 1: both distances are counted in units of m, so that the share goes from 0 "
                 "at m to 1 at D.",
                 bucket(log="torch.log(distance.double().clamp(min=1)) / math.log(max_distance)"),
-            ),
-            "spread_evenly": (
-                "Your long distances share buckets of equal width. Their width grows with distance: it is the logarithm that goes in equal steps.",
-                bucket(log="(distance.double() - m) / (max_distance - m)"),
             ),
             "not_clamped": (
                 "From D on, your buckets keep increasing. In one direction they leave the embedding, in two they run into the other direction's half. All distances "
@@ -123,14 +110,6 @@ MISCONCEPTIONS = [
                     "return self.dropout(self.encoder.norm(x))"
                 },
             ),
-            "bias_kept_from_an_earlier_call": (
-                "You keep the biases of the first call of each length. A training step changes their table, and the kept ones stay what they were. Only the "
-                "buckets can be kept.",
-                {
-                    "self._bias(self.encoder_bias, _, bidirectional=True)": "self.__dict__.setdefault('kept', {}).setdefault((_, True), self._bias(self.encoder_bias, _, bidirectional=True))",
-                    "self._bias(self.decoder_bias, _, bidirectional=False)": "self.__dict__.setdefault('kept', {}).setdefault((_, False), self._bias(self.decoder_bias, _, bidirectional=False))",
-                },
-            ),
             "one_table_for_both_stacks": (
                 "Your two stacks have one table of biases between them. Each has its own: the encoder's is halved for two directions, the decoder's is not, so the "
                 "same bucket means different distances.",
@@ -144,15 +123,6 @@ MISCONCEPTIONS = [
                 "Your decoder halves its buckets for two directions. Later tokens are hidden there, so half the buckets are never used, and the past is resolved "
                 "half as finely. Ask for one direction.",
                 {"bidirectional=False": "bidirectional=True"},
-            ),
-            "positions_added": (
-                "You add sinusoids to the tokens, as the paper of 2017 does. T5 adds nothing to them: order comes in by the bias alone.",
-                {
-                    "encode(): return ...": "from implementation import PositionalEncoding\n"
-                    "dtype = self.embed.weight.dtype\n"
-                    "added = PositionalEncoding(self.config.d_model, 0.0).pe[:, : src.size(1)].to(src.device, dtype)\n"
-                    "return self.dropout(self.encoder(self.dropout(self.embed(src) + added), bias))"
-                },
             ),
             # --- T5: what is hidden
             "future_visible": (
@@ -193,16 +163,6 @@ MISCONCEPTIONS = [
                 "Your decoder ignores `src_mask` where it looks at the source, and reads what the encoder made of padding.",
                 {"_hidden('src_mask', src_mask, tgt.size(0), src_bias)": "src_bias + 0.0"},
             ),
-            "minus_1e9_for_infinity": (
-                "You hide keys by −1e9 in place of −∞. Where a query may see nothing at all, all keys are then hidden alike, and it attends to all of them; and in "
-                "float16 there is no −1e9. `BiasedAttention` recognizes hidden keys by their −∞.",
-                {
-                    "_hidden('src_mask', src_mask, src.size(0), bias)": "bias if src_mask is None else bias.masked_fill(~src_mask.unsqueeze(1), -1e9)",
-                    "_hidden('tgt_mask', tgt_mask, tgt.size(0), bias)": "bias if tgt_mask is None else bias.masked_fill(~tgt_mask.unsqueeze(1), -1e9)",
-                    "torch.where(earlier, bias, -math.inf)": "bias.masked_fill(~earlier.unsqueeze(1), -1e9)",
-                    "_hidden('src_mask', src_mask, tgt.size(0), src_bias)": "src_bias if src_mask is None else src_bias.masked_fill(~src_mask.unsqueeze(1), -1e9)",
-                },
-            ),
             # --- T5: tokens in, scores out
             "logits_not_scaled": (
                 "You do not scale the states before their product with E. E is initialized with standard deviation 1, √d_model times as large as an output matrix should be: divide "
@@ -212,16 +172,6 @@ MISCONCEPTIONS = [
             "head_without_a_gradient": (
                 "You use the table as output projection by its numbers alone, so that no gradient reaches it from there. E learns from all its three places.",
                 {"2: self.embed.weight": "self.embed.weight.detach()"},
-            ),
-            "head_with_a_second_name": (
-                "You keep the tied head as a layer of its own. It shares E, and computes the same, but is in the state dict under a second name, and published "
-                "or others' weights do not load.",
-                {
-                    "self.decoder = _": "self.decoder = _\nself.head = nn.Linear(config.d_model, config.vocab, bias=False)",
-                    "for name, module in self.named_modules():\n    _": "for name, module in self.named_modules():\n"
-                    "    _\n"
-                    "self.head.weight = self.embed.weight",
-                },
             ),
             "padding_index": (
                 "Your table takes token 0 for padding: where it is read, it learns nothing. The loss leaves padding out; the table has no padding index.",
@@ -245,11 +195,6 @@ MISCONCEPTIONS = [
                 "What enters your stacks is not dropped in training: the tokens' vectors are, too.",
                 {"self.dropout(self.embed(src))": "self.embed(src)", "x = self.dropout(_)": "x = _"},
             ),
-            "dropout_in_evaluation": (
-                "You drop in evaluation mode, too. An `nn.Dropout` knows the mode that its module is in; the function in `torch.nn.functional` does not, unless "
-                "you tell it.",
-                {"3: return self.dropout(_)": "return F.dropout(_, self.config.dropout)"},
-            ),
             # --- T5: initialization
             "queries_start_as_wide_as_keys": (
                 "Your queries start too wide, such as with the width of your keys. Nothing divides their scores by √d_k here, so that factor is in the "
@@ -264,16 +209,6 @@ MISCONCEPTIONS = [
             "linear_layers_as_torch_starts_them": (
                 "Your matrices start too narrow, as torch's own layers do: by √3.",
                 {"nn.init.normal_(module.weight, std=fan**-0.5)": "pass"},
-            ),
-            "layers_start_equal": (
-                "All layers of a stack start with equal matrices, as if they had been drawn before the layers were copied. Draw when the stacks stand.",
-                {
-                    "for name, module in self.named_modules():\n    _": "for name, module in self.named_modules():\n"
-                    "    _\n"
-                    "for stack in (self.encoder, self.decoder):\n"
-                    "    for layer in stack.layers[1:]:\n"
-                    "        layer.load_state_dict(stack.layers[0].state_dict())"
-                },
             ),
         },
     ),

@@ -18,23 +18,6 @@ MISCONCEPTIONS = [
                     "grad_value.to(_)": "grad_value[:, : key.size(1) - missing].to(_)",
                 },
             ),
-            "mean_without_keys": (
-                "A query that may attend to nothing gets the mean of some values: a large negative score in place of −∞ makes all of its weights equal. Its output must be 0.",
-                {"-math.inf": "-1e9"},
-            ),
-            "one_key_left_out": (
-                "Where a single key is left over for the last tile, you leave it out. A tile of one key counts like any other.",
-                {
-                    "range(0, t_q, block)": "range(0, t_q - (t_q % block == 1), block)",
-                    "range(0, seen, block)": "range(0, seen - (seen % block == 1), block)",
-                    "value.new_empty": "value.new_zeros",
-                    "query.new_empty": "query.new_zeros",
-                },
-            ),
-            "divided_in_halves": (
-                "You divide in half precision: the sum over the values is infinite in float16 from 65504 on, though the mean is not. Divide first, then go back to the inputs' dtype.",
-                {"accumulator / ...": "accumulator.to(value.dtype) / normalizer.clamp(min=1).to(value.dtype)"},
-            ),
             "gradients_for_equal_widths": (
                 "Your gradients take for granted that values are as wide as keys. dV has the width of V, d_v.",
                 {"grad_query, grad_key, grad_value = _": "grad_query, grad_key, grad_value = _\ngrad_value = torch.zeros_like(key, dtype=wide)"},
@@ -99,15 +82,6 @@ MISCONCEPTIONS = [
                 "number.",
                 {"torch.finfo(wide).min": "0.0"},
             ),
-            "softmax_of_each_tile": (
-                "You take a softmax within each tile, and the mean over the tiles. A tile of weak keys then counts as much as one of strong keys. The weights of "
-                "all tiles share one normalizer.",
-                {
-                    "(scores - maximum).exp()": "scores.softmax(dim=-1)",
-                    "rescale * normalizer + _": "normalizer + (_ > 0).to(wide)",
-                    "rescale * accumulator": "accumulator",
-                },
-            ),
             "divided_in_each_tile": (
                 "You divide the accumulator by the normalizer after every tile, and keep adding to it as if you had not. Divide once, after the last tile.",
                 {"rescale * accumulator + _": "(rescale * accumulator + _) / normalizer.clamp(min=1)"},
@@ -116,10 +90,6 @@ MISCONCEPTIONS = [
             "not_scaled": (
                 "Your scores are not divided by √d_k.",
                 {"_forward(): scale = ...": "scale = 1.0", "_backward(): scale = ...": "scale = 1.0"},
-            ),
-            "scaled_by_d_k": (
-                "Your scores are divided by d_k. It is its square root, once.",
-                {"_forward(): math.sqrt(_)": "_", "_backward(): math.sqrt(_)": "_"},
             ),
             # --- borders
             "rest_left_out": (
@@ -132,17 +102,9 @@ MISCONCEPTIONS = [
                     "query.new_empty": "query.new_zeros",
                 },
             ),
-            "one_block_of_keys": (
-                "Each block of queries meets the keys of one block only, its own. That is local attention; here every query meets every key that it may see.",
-                {"range(0, seen, block)": "[start] if start < seen else []"},
-            ),
             "causal_ignored": (
                 "`causal` is taken, and hides nothing.",
                 {"offset = ...": "offset = None"},
-            ),
-            "causal_by_whole_tiles": (
-                "You leave out the tiles that lie wholly in the future. In the tiles that the diagonal crosses, there are later keys to be hidden one by one.",
-                {"columns.stop - 1 > last": "False"},
             ),
             "aligned_to_the_first_key": (
                 "Your first query belongs to the first key. Where there are more keys than queries, the queries are the last of the positions: query i sees keys "
@@ -156,11 +118,6 @@ MISCONCEPTIONS = [
             "next_key_visible": (
                 "Each query sees one key that is later. Your border is one place too far to the right.",
                 {"last - columns.start + 1": "last - columns.start + 2", "rows.stop": "rows.stop + 1"},
-            ),
-            "tiles_left_out_too_early": (
-                "You leave out every tile that lies beyond what a block's *first* query sees. The last query of the block sees further: leave out what lies beyond "
-                "that.",
-                {"rows.stop": "rows.start + 1"},
             ),
             # --- gradients
             "no_gradient": (
@@ -217,11 +174,6 @@ MISCONCEPTIONS = [
                 "A query that may attend to nothing gives NaN: its maximum is −∞, and −∞ − (−∞) is not a number.",
                 {"torch.finfo(wide).min": "-math.inf"},
             ),
-            "gradients_without_keys": (
-                "Your output is right, but where a query may attend to nothing your backward pass makes NaN: its log-sum-exp is −∞, and exp(−∞ − (−∞)) is no "
-                "number.",
-                {"6: math.inf": "-math.inf"},
-            ),
             "maximum_of_no_keys": (
                 "Where there are no keys at all, you ask for the maximum of an empty tile, and torch has none.",
                 {"yield rows, _": "yield rows, _ or [slice(0, 0)]"},
@@ -232,22 +184,10 @@ MISCONCEPTIONS = [
                 "widen each tile to float32.",
                 {"_forward(): wide = ...": "wide = query.dtype", "_backward(): wide = ...": "wide = query.dtype"},
             ),
-            "summed_in_halves": (
-                "Your scores are computed in float32, and what is summed over the tiles is in half precision. In bfloat16 256 + 1 is 256: a sum over many tiles "
-                "stops growing.",
-                {
-                    "rescale * normalizer + _": "(rescale * normalizer + _).to(query.dtype).to(wide)",
-                    "rescale * accumulator + _": "(rescale * accumulator + _).to(query.dtype).to(wide)",
-                },
-            ),
             "log_sum_in_halves": (
                 "Your output is right, but you keep L in half precision. Near 70 a bfloat16 has neighbors half a unit away, and all weights of the query are off "
                 "by the exponential of that in the backward pass. One number a query can be float32.",
                 {"_forward(): dtype=wide": ""},
-            ),
-            "always_float32": (
-                "You compute in float32 whatever comes in. Halves need that; float64 loses half of its digits.",
-                {"_forward(): wide = ...": "wide = torch.float32", "_backward(): wide = ...": "wide = torch.float32"},
             ),
             "result_in_float32": (
                 "Your output is float32 where the inputs are halves. Sum in float32, and give back the dtype that came in.",

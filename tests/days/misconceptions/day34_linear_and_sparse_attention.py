@@ -94,26 +94,13 @@ MISCONCEPTIONS = [
     *of(
         "linear_attention",
         {
-            "one_token_left_out": (
-                "Where a single token is left over for the last chunk, you leave it out. A chunk of one token counts like any other.",
-                {"-(-t_k // size)": "max(1, (t_k + size - 2) // size)", "sums.flatten(-3, -2)": "F.pad(sums.flatten(-3, -2), (0, 0, 0, 1))"},
-            ),
             "published_table_of_scores": (
                 "You multiply every query with every key: that is the T × T table again. Add up the products of keys and values first; where it is causal, let only the queries and keys of one chunk meet.",
                 PUBLISHED_TABLE,
             ),
-            "table_of_scores_where_causal": (
-                "Where it is causal, one of your tensors has T × T numbers, or a fixed share of them. Go by chunks of a fixed size: inside a chunk queries meet keys, "
-                "and of the chunks before they read one sum.",
-                CAUSAL_TABLE,
-            ),
             "published_state_for_each_token": (
                 "Where it is causal there is a d_k × d_v state for every single token, and all of them are kept for the backward pass. Go by chunks: one state for each, and inside a chunk queries meet keys.",
                 PUBLISHED_STATES,
-            ),
-            "smallest_denominator": (
-                "You let the denominator be at least a small number. A query or a key far below 0 has small weights, and their sum may be smaller than that. Only a sum of exactly 0 needs care.",
-                {"mixed / ...": "mixed / total.clamp(min=1e-6)"},
             ),
             "infinite_beside_the_choice": (
                 "For features above 88 the exponential that you do not use is infinite, and its gradient, 0 times infinity, is NaN. Keep what goes into it at 0 or below.",
@@ -144,15 +131,6 @@ MISCONCEPTIONS = [
                 "Where there are no keys you divide 0 by 0, which is NaN. Nothing to attend to gives 0, as in day 8.",
                 {"mixed / ...": "mixed / total"},
             ),
-            "sums_in_halves": (
-                "You add up in the inputs' own dtype. In float16 a sum over thousands of keys overflows, in bfloat16 it stops growing after a few hundred. Compute "
-                "in float32, and round once, at the end.",
-                {"value.dtype, ...": "value.dtype, value.dtype"},
-            ),
-            "always_float32": (
-                "You compute in float32 whatever comes in, so float64 loses half of its digits. Only what is narrower has to be widened.",
-                {"torch.promote_types(value.dtype, _)": "_"},
-            ),
             "result_stays_wide": (
                 "Half precision comes out as float32. Compute in float32, then give back the inputs' dtype.",
                 {"output.to(dtype)": "output"},
@@ -166,10 +144,6 @@ MISCONCEPTIONS = [
                 "Your features are elu(x), without the 1. They can be negative, so weights can be, and their sum can come near 0.",
                 {"query = ...": "query = F.elu(query)", "torch.where(key > 0, key + 1, ...)": "F.elu(key)"},
             ),
-            "relu": (
-                "Your features are max(0, x). Below 0 they are 0 and have no gradient; elu(x) + 1 stays positive everywhere.",
-                {"query = ...": "query = query.relu()", "torch.where(key > 0, key + 1, ...)": "key.relu()"},
-            ),
             "keys_not_mapped": (
                 "Only your queries go through the feature map. Keys do as well, or weights can be negative.",
                 {"torch.where(key > 0, key + 1, ...)": "key"},
@@ -179,14 +153,6 @@ MISCONCEPTIONS = [
                 "You do not divide by the sum of the weights, so the output grows with the number of keys. It is a mean of the values.",
                 {"mixed / ...": "mixed"},
             ),
-            "divided_by_the_count": (
-                "You divide by the number of keys. What a mean with weights is divided by is the sum of the weights, which is each query's own: φ(q) · Σ φ(k).",
-                {"mixed / ...": "mixed / max(t_k, 1)"},
-            ),
-            "denominator_of_the_chunk": (
-                "Your denominator knows the query's own chunk only, your numerator the chunks before as well. So the output grows from chunk to chunk.",
-                {"query @ earlier": "F.pad((query @ earlier)[..., :-1], (0, 1))"},
-            ),
             # --- causal
             "causal_ignored": (
                 "`causal` changes nothing: every query sees all keys, later ones too.",
@@ -195,10 +161,6 @@ MISCONCEPTIONS = [
             "blind_to_itself": (
                 "A query does not see its own position. Keys up to the query's place count, its own included; the first token has nothing else.",
                 {"_.tril()": "_.tril(-1)"},
-            ),
-            "looks_ahead": (
-                "In a chunk your queries see the keys from their own position on, in place of those up to it.",
-                {"_.tril": "_.triu"},
             ),
             "chunk_sees_itself_whole": (
                 "Inside a chunk every query meets every key, later ones too. Only keys up to the query's own may count, there as elsewhere.",
@@ -248,11 +210,6 @@ MISCONCEPTIONS = [
                 "Your window wraps around: the first token sees the last one. (`roll` does that.) A text has ends, and at its ends a token sees less.",
                 {"near = _": "distance = torch.minimum(distance, size - distance)\nnear = _"},
             ),
-            "blocks": (
-                "You cut the text into blocks that see themselves. At a block's border neighbors do not see each other then; a window slides along with each "
-                "token.",
-                {"distance <= window": "position.unsqueeze(1) // (window + 1) == position // (window + 1)"},
-            ),
             "without_itself": (
                 "A token does not see itself. Its distance to itself is 0, which is within any window.",
                 {"near = _": "near = _ & (distance > 0)"},
@@ -277,10 +234,6 @@ MISCONCEPTIONS = [
             "one_global_token_too_many": (
                 "There is one global token more than asked for. Positions count from 0, so the first g tokens are those below g.",
                 {"position < _": "position <= _"},
-            ),
-            "global_tokens_without_a_window": (
-                "The pairs within the window are lost where a token is not global. What may attend is near, *or* one of the two is global.",
-                {"(near | first | _).unsqueeze(0)": "(first | _).unsqueeze(0) if global_tokens else near.unsqueeze(0)"},
             ),
             # --- form
             "inverted": (

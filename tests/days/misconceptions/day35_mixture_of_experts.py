@@ -6,10 +6,6 @@ MISCONCEPTIONS = [
     *of(
         "TopKRouter",
         {
-            "scores_in_halves": (
-                "Your scores are rounded to half precision before the softmax. Two experts that float32 tells apart then have the same score, and rounding decides who is chosen: compute the scores in float32.",
-                {"scores = ...": "scores = self.w_r(x).to(wide)"},
-            ),
             "router_starts_narrower": (
                 "Your router does not start as `nn.Linear` starts. Nothing is initialized by hand here.",
                 {"self.w_r = _": "self.w_r = _\nnn.init.normal_(self.w_r.weight, std=0.02)"},
@@ -54,32 +50,13 @@ MISCONCEPTIONS = [
                 "order of size.",
                 {"return _": "experts = experts.sort(dim=-1).values\nreturn _"},
             ),
-            "least_likely_first": (
-                "You have chosen the right experts and list them from the least to the most likely. (`sort` and `argsort` begin with the smallest.) The most likely comes first.",
-                {"weights = _": "weights, experts = weights.flip(-1), experts.flip(-1)\nweights = _"},
-            ),
-            "experts_as_marks": (
-                "You return a mark for each of all experts, 1 where it was chosen. `experts` holds the numbers of the k chosen ones, `(…, k)`.",
-                {
-                    "return ...": "marks = torch.zeros_like(probs, dtype=torch.long).scatter(-1, experts, 1)\n"
-                    "return weights.to(x.dtype), marks, probs.to(x.dtype)"
-                },
-            ),
             "one_choice_squeezed": (
                 "With k = 1 you drop the last axis. It stays, with length 1: what comes after does not have to care what k is.",
                 {"return _": "if self.k == 1:\n    weights, experts = weights.squeeze(-1), experts.squeeze(-1)\nreturn _"},
             ),
-            "probabilities_before_experts": (
-                "You return weights, probabilities, experts. The order is weights, experts, probabilities.",
-                {"weights.to(x.dtype), experts, _": "weights.to(x.dtype), _, experts"},
-            ),
             "router_with_bias": (
                 "Your router has a bias: an expert would be liked or disliked whatever the token is. It has none, in Switch as in Mixtral.",
                 {"bias=False": "", "scores = _": "scores = _ + self.w_r.bias.to(wide)"},
-            ),
-            "routed_in_float32": (
-                "Weights and probabilities come out as float32 whatever came in. Computing them in float32 is right; they go back to the dtype of x.",
-                {"return ...": "return weights.float(), experts, probs.float()"},
             ),
         },
     ),
@@ -87,18 +64,9 @@ MISCONCEPTIONS = [
         "load_balancing_loss",
         {
             # --- the loss
-            "choices_counted_by_token": (
-                "You divide the counts by the number of tokens, so that f sums to k. (So does Hugging Face.) Here it is a share of all choices, which are k times "
-                "as many; your loss is k times too large.",
-                {"experts.numel()": "experts.numel() // experts.size(-1)"},
-            ),
             "first_choices_only": (
                 "You count the first choice of each token only. All k of them cost an expert the same work.",
                 {"wide = _": "wide = _\nexperts = experts[..., :1]"},
-            ),
-            "choices_counted_by_their_probability": (
-                "In place of the counts you take the mean probabilities a second time, so the loss does not see who was chosen. f is counted from `experts`.",
-                {"counts.to(wide) / experts.numel()": "probs.to(wide).reshape(-1, n_experts).mean(dim=0)"},
             ),
             "not_times_the_number_of_experts": (
                 "You leave out the factor N, or take a mean over the experts where there is a sum. The factor makes the loss of an even spread 1, with eight "
@@ -109,16 +77,6 @@ MISCONCEPTIONS = [
                 "You multiply by 0.01. α is the caller's affair.",
                 {"n_experts * _": "0.01 * n_experts * _"},
             ),
-            "coefficient_of_variation": (
-                "Yours is the squared coefficient of variation of the probabilities, the loss of Shazeer's mixture of 2017. It is 0 where all is even, and it does "
-                "not look at the choices.",
-                {"n_experts * (f * p).sum()": "p.var() / p.mean() ** 2"},
-            ),
-            "batch_left_apart": (
-                "You average over the first axis alone. Where tokens are in a batch of sequences the second axis is left, and is added up. All tokens count as one "
-                "list.",
-                {"_.reshape(-1, n_experts).mean(dim=0)": "_.mean(dim=0) if probs.dim() > 1 else _"},
-            ),
             "counted_up_to_the_last_chosen": (
                 "You count only as far as the highest number that was chosen (`bincount` without a `minlength` does). An expert that no token chose counts 0, and keeps its place.",
                 {"minlength=n_experts": ""},
@@ -126,10 +84,6 @@ MISCONCEPTIONS = [
             "loss_detached": (
                 "Your loss is right, but it has no gradient: it was computed from detached probabilities, so training cannot reduce it.",
                 {"probs.to": "probs.detach().to"},
-            ),
-            "loss_in_float32": (
-                "The loss comes out as float32 whatever came in. Computing it in float32 is right; it goes back to the dtype of the probabilities.",
-                {"_.to(probs.dtype)": "_.float()"},
             ),
             "counted_in_halves": (
                 "You turn the counts into the dtype of the probabilities before you divide. float16 ends at 65504, and a batch has more tokens than that. Divide "
@@ -144,10 +98,6 @@ MISCONCEPTIONS = [
             "capacity_ignored": (
                 "`capacity_factor` changes nothing: every expert takes all tokens that chose it, as in Mixtral. Where a capacity is given, an expert takes the first ones and drops the rest.",
                 {"self.capacity_factor is not None": "False"},
-            ),
-            "capacity_of_the_first_call": (
-                "You work out the capacity once and keep it. It follows from the tokens of each call.",
-                {"capacity = math.ceil(_)": "capacity = self.__dict__.setdefault('most', math.ceil(_))"},
             ),
             "capacity_in_training_only": (
                 "In evaluation mode you drop nothing. The mode does not matter here: what was trained with a capacity is used with it.",
@@ -165,14 +115,6 @@ MISCONCEPTIONS = [
                 "had been chosen. Gather an expert's tokens first.",
                 {"expert(...)": "expert(tokens)[rows]"},
             ),
-            "experts_asked_before_dropping": (
-                "You ask an expert about all tokens that chose it, and then drop what is beyond its capacity. The work is done by then; capacity is there to bound "
-                "it.",
-                {
-                    "choices = choices[:capacity]": "everyone = choices // weights.size(-1)\nchoices = choices[:capacity]",
-                    "expert(...)": "expert(tokens.index_select(0, everyone))[:capacity]",
-                },
-            ),
             "one_token_at_a_time": (
                 "Your numbers are right, but you call an expert once for each of its tokens. Gathered into one matrix they are one product, and many times faster.",
                 {"expert(...)": "torch.stack([expert(tokens[row]) for row in rows]) if len(rows) else tokens[:0]"},
@@ -189,17 +131,9 @@ MISCONCEPTIONS = [
                 "You multiply by the probabilities, which do not sum to 1 over the chosen experts. The router's weights do.",
                 {"weights.flatten().index_select(0, choices)": "self.probs.reshape(-1, len(self.experts))[rows, chosen[choices]]"},
             ),
-            "token_weighted_before_its_expert": (
-                "You multiply the token by the weight, before its expert sees it. What is multiplied is what the expert says: it is no linear network.",
-                {"expert(...)": "expert(tokens[rows] * weights.flatten()[choices].unsqueeze(-1))", "result * ...": "result"},
-            ),
             "first_choice_alone": (
                 "Only a token's first choice computes for it. All k of them do.",
                 {"choices = choices[:capacity]": "choices = choices[choices % weights.size(-1) == 0][:capacity]"},
-            ),
-            "last_expert_wins": (
-                "Each expert writes over what the ones before it have said about a token. They are added up.",
-                {"output.index_add_(0, rows, _)": "output = output.index_copy(0, rows, _)"},
             ),
             "shortcut_inside": (
                 "You add the token itself to the output. The residual connection is around the layer, not in it: a block adds it, and would then have it twice.",
@@ -216,33 +150,13 @@ MISCONCEPTIONS = [
                 "cannot know what is later. Position decides.",
                 {"choices = choices[:capacity]": "choices = choices[weights.flatten()[choices].argsort(descending=True)][:capacity]"},
             ),
-            "sequences_side_by_side": (
-                "You line the tokens up time by time: the first token of every sequence, then the second of every sequence. The first sequence comes first, whole.",
-                {
-                    "choices = choices[:capacity]": "if x.dim() == 3:\n"
-                    "    rows = choices // weights.size(-1)\n"
-                    "    choices = choices[(rows % x.size(1) * x.size(0) + rows // x.size(1)).argsort()]\n"
-                    "choices = choices[:capacity]"
-                },
-            ),
             "capacity_rounded_down": (
                 "You round the capacity down. It is rounded up: otherwise, with few tokens, no expert takes any.",
                 {"math.ceil": "int"},
             ),
-            "capacity_rounded_down_and_one_more": (
-                "Where the capacity comes out as a whole number, yours is one more, as if you rounded down and added 1. Rounded up, a whole number stays what it is.",
-                {"math.ceil(_)": "int(_) + 1"},
-            ),
             "capacity_without_k": (
                 "You compute the capacity from the number of tokens. Each of them makes k choices, and so there is k times as much to be shared out.",
                 {"chosen.numel()": "len(tokens)"},
-            ),
-            "capacity_of_one_sequence": (
-                "You compute the capacity from the tokens of one sequence, and apply it to all. It counts the tokens of the whole call.",
-                {
-                    "capacity = math.ceil(... / _)": "length = x.size(-2) if x.dim() > 1 else 1\n"
-                    "capacity = math.ceil(self.capacity_factor * length * weights.size(-1) / _)"
-                },
             ),
             "always_a_capacity": (
                 "You drop tokens where no capacity factor was given, as if it were 1. Without one nothing is dropped.",
@@ -256,26 +170,6 @@ MISCONCEPTIONS = [
                     "    _\n"
                     "    helped[rows] = 1.0",
                     "output.reshape": "torch.where(helped > 0, output, tokens).reshape",
-                },
-            ),
-            "remaining_weights_renormalised": (
-                "Where one of a token's experts is full you give its weight to the others, so that they sum to 1 again. The other weights stay as they were.",
-                {
-                    "for expert, choices in zip(self.experts, order.tensor_split(starts), strict=True):\n    _": "left = torch.zeros_like(tokens[:, :1])\n"
-                    "for expert, choices in zip(self.experts, order.tensor_split(starts), strict=True):\n"
-                    "    _\n"
-                    "    left = left.index_add(0, rows, weight.unsqueeze(-1))",
-                    "output.reshape": "(output / left.masked_fill(left == 0, 1.0)).reshape",
-                },
-            ),
-            "dropped_choices_forgotten": (
-                "In `chosen` you mark the choices that were dropped. It holds what the router chose: the balance loss has to see the very choices for which there "
-                "was no room.",
-                {
-                    "choices = choices[:capacity]": "dropped = choices[len(choices) if capacity is None else capacity :]\n"
-                    "self.chosen = self.chosen.clone()\n"
-                    "self.chosen.view(-1)[dropped] = -1\n"
-                    "choices = choices[:capacity]"
                 },
             ),
             # --- the mixture: what is kept, shapes, dtypes
@@ -299,13 +193,6 @@ MISCONCEPTIONS = [
             "batch_and_time_only": (
                 "You take for granted that x has three axes. A list of tokens is welcome, too.",
                 {"return ...": "b, t, _ = x.shape\nreturn output.reshape(b, t, -1)"},
-            ),
-            "output_in_float32": (
-                "Your output is float32 whatever came in: that is the dtype of `torch.zeros`. It has the dtype of x.",
-                {
-                    "torch.zeros_like(tokens)": "torch.zeros(tokens.shape, device=x.device)",
-                    "output.index_add_(0, rows, _)": "output = output.index_add(0, rows, _.float())",
-                },
             ),
         },
     ),

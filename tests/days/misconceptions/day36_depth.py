@@ -6,30 +6,9 @@ MISCONCEPTIONS = [
     *of(
         "ParallelBlock",
         {
-            "drops_in_evaluation": (
-                "You drop in evaluation mode, too. `F.dropout` drops unless you say otherwise (`training=self.training`); an `nn.Dropout` knows its mode.",
-                {
-                    "attended = self.dropout(_)": "attended = nn.functional.dropout(_, self.dropout.p)",
-                    "thought = self.dropout(_)": "thought = nn.functional.dropout(_, self.dropout.p)",
-                },
-            ),
             "torchs_own_norm": (
                 "Your norm is torch's. It computes the same, but calls its parameters `weight` and `bias`: here it is day 11's, and weights find their places by name.",
                 {"LayerNorm(d_model)": "nn.LayerNorm(d_model)"},
-            ),
-            "starts_by_hand": (
-                "You initialize the weights yourself. The three parts start as they start by themselves.",
-                {
-                    "self.dropout = _": "self.dropout = _\nfor parameter in self.parameters():\n    if parameter.dim() == 2:\n        nn.init.normal_(parameter, std=0.02)"
-                },
-            ),
-            "tokens_in_the_state_dict": (
-                "You keep the last tokens in a buffer, which is saved with the weights. The state dict holds norm, attention and network, and nothing else.",
-                {"1: normed = _": "normed = _\nself.register_buffer('last', normed.detach())"},
-            ),
-            "normed_tokens_dropped": (
-                "You drop features of the normalized tokens, before the two parts read them. Dropped are attention weights, and what the two parts return.",
-                {"self.norm(x)": "self.dropout(self.norm(x))"},
             ),
             # --- ParallelBlock: who reads what
             "network_waits_for_attention": (
@@ -77,13 +56,6 @@ MISCONCEPTIONS = [
                 },
             ),
             # --- ParallelBlock: its parts
-            "attention_of_day_9": (
-                "You use the attention of day 9 without a mask: its weights have other names, and its tokens see the future. Day 23's is causal by itself.",
-                {
-                    "self.self_attn = ...": "from implementation import MultiHeadedAttention\nself.self_attn = MultiHeadedAttention(n_heads, d_model, dropout)",
-                    "self.self_attn(normed)": "self.self_attn(normed, normed, normed)",
-                },
-            ),
             "always_four_times_as_wide": (
                 "Your network's hidden layer is 4 · d_model wide, whatever d_ff is.",
                 {"FeedForward(d_model, d_ff)": "FeedForward(d_model, 4 * d_model)"},
@@ -154,10 +126,6 @@ MISCONCEPTIONS = [
                 "model writes.",
                 {"min(t, max(1, _))": "_"},
             ),
-            "one_of_none": (
-                "You ask for one token where there is none. A text of length 0 comes out as it is.",
-                {"min(t, _)": "_"},
-            ),
             "more_on_a_tie": (
                 "You choose all tokens that score as much as the k-th or more. Where several score the same, those are more than k: take exactly k.",
                 {
@@ -169,11 +137,6 @@ MISCONCEPTIONS = [
             "one_choice_for_all_rows": (
                 "You let one row of the batch choose for all. Each row chooses for itself.",
                 {"_.values": "_.values[:1].expand(len(x), k)"},
-            ),
-            "tokens_compete_across_rows": (
-                "You compare a token's score with the mean over the batch, so that rows have a say in each other's choice. Each row chooses by its own scores "
-                "alone.",
-                {"scores.topk": "(scores + scores.mean(dim=0)).topk"},
             ),
             # --- MixtureOfDepths: what the block sees
             "block_sees_all": (
@@ -218,17 +181,6 @@ MISCONCEPTIONS = [
             "router_with_bias": (
                 "Your router has a bias. It changes no choice, and is not there in the paper: r = wᵀx.",
                 {"bias=False": ""},
-            ),
-            "scores_in_the_state_dict": (
-                "You keep the scores in a buffer, which is saved with the weights, and has the shape of the last batch.",
-                {
-                    "self.capacity = capacity": "self.capacity = capacity\nself.register_buffer('scores', torch.zeros(1, 1))",
-                    "t = x.size(1)": "self.scores = scores.detach()\nt = x.size(1)",
-                },
-            ),
-            "weights_in_float32": (
-                "Your weights are float32 whatever came in, and so is what you add. Module and tokens have one dtype, and so has the result.",
-                {"return _, places": "return _.float(), places"},
             ),
         },
     ),

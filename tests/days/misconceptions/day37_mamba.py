@@ -67,10 +67,6 @@ MISCONCEPTIONS = [
                 "You put a minus before A. `a` is given as it is used, negative already: with another minus the state grows instead of decaying.",
                 {"step * a": "-step * a"},
             ),
-            "a_taken_as_a_logarithm": (
-                "You compute −exp(a) from `a`. That is what the layer does with its `a_log`, before it calls the scan: `a` is given as it is used.",
-                {"step * a": "-step * a.exp()"},
-            ),
             # --- the scan: order
             "read_before_writing": (
                 "You read the state before the token is in it. y_t is read from h_t, which the token t has been written into.",
@@ -80,26 +76,7 @@ MISCONCEPTIONS = [
                 "You write the token first, and then let everything decay, the token too. Only the earlier state decays by this token's step.",
                 {"_ * h + written": "_ * (h + written)"},
             ),
-            "from_right_to_left": (
-                "You go through the text from its end. A token would know what comes after it, and nothing of what came before.",
-                {
-                    "x[:, :0]": "",
-                    "range(x.size(1))": "reversed(range(x.size(1)))",
-                    "torch.cat(outputs, dim=1)": "torch.cat([x[:, :0], *reversed(outputs)], dim=1)",
-                },
-            ),
             # --- the scan: what is read, and what passes by
-            "b_and_c_exchanged": (
-                "You write by C and read by B. B says what of a token goes into the state, C what of the state comes out.",
-                {
-                    "for t in range(x.size(1)):\n    ...": "for t in range(x.size(1)):\n"
-                    "    step = delta[:, t].unsqueeze(-1)\n"
-                    "    written = step * c[:, t].unsqueeze(1) * x[:, t].unsqueeze(-1)\n"
-                    "    h = (step * a).exp() * h + written\n"
-                    "    y = h @ b[:, t].unsqueeze(-1)\n"
-                    "    outputs.append(y.transpose(1, 2) + d * x[:, t:t + 1])"
-                },
-            ),
             "nothing_passes_by": (
                 "You leave out D u. Each channel also hands its input on directly, by a weight of its own.",
                 {"_ + d * x[:, t : t + 1]": "_"},
@@ -116,17 +93,9 @@ MISCONCEPTIONS = [
                 "back at the end.",
                 {"wide = ...": "wide = u.dtype"},
             ),
-            "state_in_halves": (
-                "You compute in float32, but keep the state in half precision: it is rounded at every token, and small things never get in.",
-                {"_ + written": "(_ + written).to(u.dtype).to(wide)"},
-            ),
             "result_stays_wide": (
                 "Your result is float32 where the input is of half precision. Compute in float32, and give back the input's dtype.",
                 {"_.to(u.dtype)": "_"},
-            ),
-            "always_in_float32": (
-                "You compute in float32 whatever the input is. Halves are widened to it, but float64 loses half of its digits: take the wider of the two.",
-                {"wide = ...": "wide = torch.float32"},
             ),
             "nothing_to_join": (
                 "Without any tokens you join an empty list, and torch does not know of what shape that is. A text may be empty: the result is `(B, 0, D)`.",
@@ -141,13 +110,6 @@ MISCONCEPTIONS = [
     *of(
         "Mamba",
         {
-            "state_written_over": (
-                "You write the new state into the old tensors. Others may still hold them, such as a beam that began alike: put new tensors in their place.",
-                {
-                    "state.window = ...": "state.window = state.window.to(x)\nkept = seen[:, x.size(1) :].detach().clone()",
-                    "return _": "state.window.copy_(kept)\nreturn _",
-                },
-            ),
             "projections_start_by_hand": (
                 "You initialize the projections yourself. Only `a_log`, `d` and `dt_proj` have a start of their own; all else starts as torch starts it.",
                 {"self.d = _": "self.d = _\nfor layer in (self.in_proj, self.x_proj, self.out_proj):\n    nn.init.normal_(layer.weight, std=0.02)"},
@@ -157,26 +119,9 @@ MISCONCEPTIONS = [
                 "Your `in_proj` has a bias, as `nn.Linear` has one by default. Only the convolution and `dt_proj` have biases here.",
                 {"nn.Linear(_, 2 * d_inner, bias=False)": "nn.Linear(_, 2 * d_inner)"},
             ),
-            "convolution_without_a_bias": (
-                "Your convolution has no bias. Of all the parts it is one of the two that have one, beside `dt_proj`.",
-                {"self.conv1d = ...": "self.conv1d = nn.Conv1d(d_inner, d_inner, config.d_conv, bias=False, groups=d_inner)"},
-            ),
-            "steps_of_full_width": (
-                "You compute Δ by a matrix as wide as the layer. It goes through R numbers: `x_proj` makes them beside B and C, and `dt_proj` makes the D steps of "
-                "them.",
-                {
-                    "rank + 2 * d_state": "d_inner + 2 * d_state",
-                    "nn.Linear(rank, d_inner)": "nn.Linear(d_inner, d_inner)",
-                    "3: config.dt_rank": "config.d_inner",
-                },
-            ),
             "published_names": (
                 "You call two of the parameters `A_log` and `D`, as the published code does. Here they are `a_log` and `d`: weights find their places by name.",
                 {"self.a_log = _": "self.A_log = _", "self.d = _": "self.D = _", "self.a_log": "self.A_log", "self.d": "self.D"},
-            ),
-            "a_not_learnt": (
-                "Your `a_log` is no parameter. It starts from a formula, but it is learned like everything else.",
-                {"self.a_log = nn.Parameter(_)": "self.register_buffer('a_log', _)"},
             ),
             "state_in_the_state_dict": (
                 "Your layer keeps its state as a buffer, and saves it with its weights. What was read belongs to a text, and into the caller's `state`.",
@@ -196,15 +141,6 @@ MISCONCEPTIONS = [
                 "state forgets within some tokens.",
                 {"self.dt_proj.bias = ...": "pass"},
             ),
-            "steps_uniform": (
-                "Your initial steps lie between 0.001 and 0.1, but it is their logarithm that should be uniform: some channels are to remember long. Uniform "
-                "steps would be above 0.01 nine times in ten.",
-                {"steps = ...": "steps = torch.empty(d_inner).uniform_(1e-3, 0.1)"},
-            ),
-            "weight_of_dt_too_narrow": (
-                "The weight of your `dt_proj` starts narrower than ±R^−½, one over the root.",
-                {"nn.init.uniform_(_, -(rank**-0.5), rank**-0.5)": "nn.init.uniform_(_, -1 / rank, 1 / rank)"},
-            ),
             # --- the layer: the convolution
             "convolution_sees_what_comes": (
                 "Your convolution looks ahead: you fill up with zeros behind the text instead of before it. What is trained so cannot produce a text, since it "
@@ -220,14 +156,6 @@ MISCONCEPTIONS = [
             "gate_first": (
                 "You take the first half of `in_proj` for the gate. The first half is x, which is scanned; the second is the gate z.",
                 {"x, z = _": "z, x = _"},
-            ),
-            "c_before_b": (
-                "You take C before B from what `x_proj` gives. The order is r, then B, then C.",
-                {"r, b, c = _": "r, c, b = _"},
-            ),
-            "selected_before_the_convolution": (
-                "You make Δ, B and C from x as it was before the convolution. They are made from what is scanned: after convolution and SiLU.",
-                {"self.x_proj(x)": "self.x_proj(seen[:, config.d_conv - 1 :])"},
             ),
             "steps_not_made_positive": (
                 "Your steps may be negative. With a negative step the state grows, and what the token brings enters with its sign turned: the softplus is missing.",
@@ -269,14 +197,6 @@ MISCONCEPTIONS = [
                     "parallel_scan(u=x, delta=delta, a=a, b=b, c=c, d=self.d, h=h)": "parallel_scan(u=x, delta=delta, a=a, b=b, c=c, d=self.d, h=h if x.size(1) == 1 else None)"
                 },
             ),
-            "state_of_the_first_text": (
-                "Your layer keeps a state of its own, and continues from it when the next text comes without one. What was read belongs in the caller's state.",
-                {
-                    "self.d = _": "self.d = _\nself.kept = None",
-                    "MambaState(self.config, len(x), device=x.device, dtype=x.dtype)": "self.kept if self.kept is not None and len(self.kept.h) == len(x) else MambaState(self.config, len(x))",
-                    "return _": "self.kept = state\nreturn _",
-                },
-            ),
             "history_kept": (
                 "Your state holds the history of its numbers: gradients go back into earlier chunks, and with each step of decoding the graph grows. `detach` what "
                 "you keep.",
@@ -285,15 +205,6 @@ MISCONCEPTIONS = [
             "h_rounded": (
                 "You keep h in half precision. It is a sum over the whole past: rounded to three digits at every token, it soon takes in nothing any more.",
                 {"h.detach().clone()": "h.detach().to(x.dtype)"},
-            ),
-            "window_stays_float32": (
-                "A new state holds zeros in float32. You join them to a chunk of a different dtype, and the convolution refuses the mixture: take the chunk's.",
-                {"[_.to(x), x]": "[_, x]"},
-            ),
-            "convolution_of_nothing": (
-                "You convolve an empty chunk. With the window alone there are fewer inputs than weights, and torch refuses: where no token comes there is nothing "
-                "to convolve.",
-                {"x.size(1) > 0": "True"},
             ),
         },
     ),

@@ -114,21 +114,6 @@ MISCONCEPTIONS = [
                 "time.",
                 TO_EVERYBODY,
             ),
-            "through_the_first": (
-                "Your sums are right, but they all pass through process 0, which sends n − 1 whole tensors while the others wait. In a ring all have the same "
-                "share of the work.",
-                THROUGH_THE_FIRST,
-            ),
-            "along_a_line": (
-                "You add up along a line and send the sum back along it: whole tensors, and while one process sends, all others wait. In a ring of chunks all send "
-                "at the same time.",
-                ALONG_A_LINE,
-            ),
-            "chunks_straight_to_their_owners": (
-                "You send each chunk straight to the process that sums it up, and the sum straight to all. It is no more than a ring sends, but it needs a line "
-                "between any two processes. In a ring a chunk is passed on from neighbor to neighbor, and grows on the way.",
-                CHUNKS_TO_THEIR_OWNERS,
-            ),
             # --- the ring: rounds and chunks
             "second_lap_left_out": (
                 "Each of your processes has one chunk summed up, and of the others what came by half done. That is where a reduce-scatter ends; a second time "
@@ -147,11 +132,6 @@ MISCONCEPTIONS = [
             "one_round_too_few": (
                 "You stop a round early: the last process that a chunk visits never adds its numbers. n processes need n − 1 rounds.",
                 {"2: size - 1": "size - 2"},
-            ),
-            "the_other_way_round": (
-                "You send to the process before you, and count the chunks as if you sent to the next. Both directions make a ring, but the chunk that arrives "
-                "comes from the other side then.",
-                {"(rank + 1) % size, _": "_, (rank + 1) % size"},
             ),
             "ring_left_open": (
                 "Your ring is a line: the last process has no next one, and the first none before it. After n − 1, counting continues at 0.",
@@ -179,18 +159,6 @@ MISCONCEPTIONS = [
                 "let lengths differ by one, or pad.",
                 {"_.tensor_split(size)": "_.view(size, -1)"},
             ),
-            "rest_dropped": (
-                "You round the length of a chunk down, so what the division leaves over is never sent, and every process keeps its own numbers there.",
-                {
-                    "_.flatten()": "_.flatten()[: tensor.numel() // size * size]",
-                    "return _": "chunks.append(tensor.detach().flatten()[tensor.numel() // size * size :])\nreturn _",
-                },
-            ),
-            "chunk_gives_fewer": (
-                "`chunk` may give fewer chunks than were asked for: 5 elements for 4 processes become 2, 2 and 1. There must be one for each process, an empty one "
-                "if need be, as `tensor_split` has it.",
-                {"_.tensor_split": "_.chunk"},
-            ),
             "left_flat": (
                 "The sum comes back flat. Give it the shape that the tensor has.",
                 {"_.view(tensor.shape)": "_"},
@@ -198,10 +166,6 @@ MISCONCEPTIONS = [
             "viewed_flat": (
                 "You flatten the tensor by `view`, which refuses one that is not contiguous. `flatten` and `reshape` copy it where they must.",
                 {"_.flatten()": "_.view(-1)"},
-            ),
-            "summed_in_float32": (
-                "You add up in float32, and that is what comes back. The sum has the tensors' dtype, whole numbers too.",
-                {"_.flatten": "_.float().flatten"},
             ),
         },
     ),
@@ -225,11 +189,6 @@ MISCONCEPTIONS = [
                 "You add up, and then divide. In float16 a sum of gradients may overflow whose mean does not: divide before.",
                 {"ring_all_reduce(..., group)": "ring_all_reduce(gradient, group) / group.size"},
             ),
-            "mean_thrown_away": (
-                "The gradients are what they were. The mean has to be written into `.grad`: a sum over the processes is returned, and changes nothing that went "
-                "in. (If you have averaged the parameters: those are the same in all processes already.)",
-                {"parameter.grad = _": "_"},
-            ),
             "no_gradient_skipped": (
                 "A process leaves out the parameters for which it has no gradient. The others do not: from there on each adds up something else than its "
                 "neighbor, or waits for ever. All walk through the same parameters; no gradient counts as zeros.",
@@ -240,21 +199,11 @@ MISCONCEPTIONS = [
                 "alone what does not require a gradient.",
                 {"if ...:\n    continue": ""},
             ),
-            "matrices_only": (
-                "Biases, and whatever else is no matrix, keep their own process's gradients: the processes drift apart there.",
-                {"not _": "not _ or parameter.dim() < 2"},
-            ),
         },
     ),
     *of(
         "shard",
         {
-            "rest_to_the_last": (
-                "Your last process keeps what the division leaves over, so its piece is longer. All pieces are of one length: round it up, and fill up the end with zeros.",
-                {
-                    "return ...": "length = flat.numel() // group.size\nend = (group.rank + 1) * length if group.rank < group.size - 1 else None\nreturn flat[group.rank * length : end].clone()"
-                },
-            ),
             # --- pieces
             "view_of_the_whole": (
                 "Your pieces are right, but they are views of the whole: as long as one of them is there, all of the whole's memory is, and nothing is saved. (`contiguous` "
@@ -269,10 +218,6 @@ MISCONCEPTIONS = [
                 "Your pieces differ in length. All processes keep equally long ones, with zeros at the end: so that one buffer fits all, and no process has to ask for a length.",
                 {"return ...": "return flat.tensor_split(group.size)[group.rank].clone()"},
             ),
-            "padded_in_front": (
-                "Your zeros come before the elements. They fill up the end.",
-                {"(0, _)": "(_, 0)"},
-            ),
             "length_rounded_down": (
                 "You round the length of a piece down: no process keeps the remainder.",
                 {"math.ceil(_ / group.size)": "_ // group.size", "F.pad(flat, ...)": "flat"},
@@ -285,14 +230,6 @@ MISCONCEPTIONS = [
                 "You deal the elements out like cards, one for each process in turn. A piece is a stretch of neighbors.",
                 {"return ...": "return padded[group.rank :: group.size].clone()"},
             ),
-            "flattened_by_columns": (
-                "You read the parameter in the order of memory. The order is that of `flatten`, whatever the layout.",
-                {"_.flatten()": "_.as_strided((parameter.numel(),), (1,))"},
-            ),
-            "pieces_in_float32": (
-                "Your pieces are float32 whatever the parameter is. They have its dtype.",
-                {"flat = _": "flat = _.float()"},
-            ),
         },
     ),
     *of(
@@ -303,27 +240,9 @@ MISCONCEPTIONS = [
                 {"pieces = _": "pieces = _\nif size == 1:\n    return piece.detach()[: math.prod(shape)].view(shape)"},
             ),
             # --- the whole
-            "in_order_of_arrival": (
-                "You join the pieces as they come: your own, then that of the process before you, and so on. Each process then has the whole in a different order. "
-                "Piece s belongs at place s.",
-                {"(rank - step) % size": "step", "(rank - step - 1) % size": "step + 1"},
-            ),
-            "own_piece_sent_every_round": (
-                "In every round you send your own piece, so your neighbor gets it again and again, and no other process ever does. Pass on what came last.",
-                {"(rank - step) % size": "rank"},
-            ),
             "gathered_by_a_sum": (
                 "Your whole is right, but you sum up tensors that are zero but for one piece: that goes around twice, where once is enough.",
                 FILLED_AND_SUMMED,
-            ),
-            "waits_before_it_sends": (
-                "Your processes wait for pieces that none of them sends: a deadlock, as there is where all wait for a piece before they send one. First send, "
-                "then receive.",
-                {
-                    "_\npieces[(rank - step - 1) % size] = group.receive((rank - 1) % size)": "incoming = group.receive((rank - 1) % size)\n"
-                    "pieces[(rank - step - 1) % size] = incoming\n"
-                    "_"
-                },
             ),
             "one_piece_missing": (
                 "You stop a round early: one place still holds your own piece. n − 1 pieces are to come.",
@@ -336,14 +255,6 @@ MISCONCEPTIONS = [
             "whole_left_flat": (
                 "The whole comes back flat. Give it its shape.",
                 {"_.view(shape)": "_"},
-            ),
-            "shape_unpacked": (
-                "`view(*shape)` fails for a scalar: its shape is `()`, and `view` without an argument is an error. Hand over the shape as it is.",
-                {"_.view(shape)": "_.view(*shape)"},
-            ),
-            "whole_in_float32": (
-                "The whole is float32 whatever the pieces are. It has their dtype.",
-                {"return _": "return _.float()"},
             ),
         },
     ),

@@ -6,14 +6,6 @@ MISCONCEPTIONS = [
     *of(
         "quantize_int8",
         {
-            "only_exact_zeros": (
-                "You look for scales that are exactly 0. Below the smallest normal number a scale has hardly any digits left: such a row counts as one of zeros.",
-                {"scale < ...": "scale == 0"},
-            ),
-            "smallest_scale": (
-                "You let no scale be below a small number. A row of zeros gets scale 1; and rows of very small weights are rounded by steps that are too wide for them.",
-                {"scale = scale.masked_fill(..., 1.0)": "scale = scale.clamp(min=1e-8)"},
-            ),
             "small_number_added": (
                 "You add a small number to every scale, so that none is 0. Then all steps are a little too wide; only a row of zeros needs care.",
                 {"scale = scale.masked_fill(..., 1.0)": "scale = scale + 1e-8"},
@@ -36,22 +28,9 @@ MISCONCEPTIONS = [
                 "You take the largest weight of a row, not the largest magnitude. A row's largest may be negative, and would lie outside of what int8 can hold.",
                 {"wide.abs()": "wide"},
             ),
-            "range_shared_out": (
-                "You share out the way from a row's smallest weight to its largest. That fits with an offset. Without one, 0 has to stay 0, and the larger of the "
-                "two sides decides.",
-                {
-                    "scale = ... / 127": "scale = (wide.amax(dim=1, keepdim=True) - wide.amin(dim=1, keepdim=True)) / 254",
-                    "_.round()": "_.round().clamp(-127, 127)",
-                },
-            ),
             "by_128": (
                 "You divide by 128. The largest weight becomes 128, which int8 does not have: it turns into −128, the opposite of what it was.",
                 {"scale = _ / 127": "scale = _ / 128"},
-            ),
-            "by_128_and_cut_off": (
-                "You divide by 128, and cut off what is beyond −128 and 127. So a row's largest weight is off by a whole step if it is positive, and not if it is "
-                "negative. Here −128 is not used, and both sides are alike.",
-                {"scale = _ / 127": "scale = _ / 128", "_.round()": "_.round().clamp(-128, 127)"},
             ),
             "all_256_values": (
                 "Your scale is the largest magnitude / 127.5, so that all 256 values are used, as torch's observers do by themselves. Here they are 255, from −127 "
@@ -62,10 +41,6 @@ MISCONCEPTIONS = [
                 "Your integers are right, but what you return beside them is the row's largest magnitude. The scale is the width of one step, so that integer "
                 "times scale is the weight.",
                 {"return _, scale": "return _, scale * 127"},
-            ),
-            "steps_in_one": (
-                "Your integers are right, but your scale is its own inverse: how many steps there are in 1, not how wide a step is.",
-                {"return _, scale": "return _, 1 / scale"},
             ),
             # --- which step is nearest
             "towards_zero": (
@@ -87,10 +62,6 @@ MISCONCEPTIONS = [
                 "You return the scale first. First come the integers, then the scale, in the order in which `dequantize` takes them.",
                 {"return _, scale": "return scale, _"},
             ),
-            "still_real_numbers": (
-                "Your integers are whole numbers, but still stored as real ones: four bytes each. Turn them into int8.",
-                {"_.to(torch.int8)": "_"},
-            ),
             "history_kept": (
                 "Your scale remembers the parameter that it came from, and asks for a gradient. Leave the history behind: what is quantized is not trained.",
                 {"weight.detach()": "weight"},
@@ -99,18 +70,9 @@ MISCONCEPTIONS = [
                 "You change the weight that you were given. It stays as it is: divide it into a new tensor.",
                 {"wide / scale": "weight.detach().div_(scale)"},
             ),
-            "quotients_in_halves": (
-                "You compute in the dtype of the weight. In half precision a quotient near 127 is off by up to a quarter of a step, in bfloat16, and the scale has "
-                "three digits. Widen to float32 first.",
-                {"wide = ...": "wide = weight.detach()"},
-            ),
             "scale_in_halves": (
                 "Your scale has the dtype of the weight. It stays in float32 at least: it is one number a row, and each of the row's weights is a multiple of it.",
                 {"return _, scale": "return _, scale.to(weight.dtype)"},
-            ),
-            "all_in_float32": (
-                "You compute in float32, whatever you are given. A float64 matrix gets a float64 scale.",
-                {"wide = ...": "wide = weight.detach().float()"},
             ),
         },
     ),
@@ -122,17 +84,9 @@ MISCONCEPTIONS = [
                 "You divide by the scale. It is the width of a step: the integer counts the steps, so multiply.",
                 {"_ * scale": "_ / scale"},
             ),
-            "another_127": (
-                "You divide by 127 once more. That is in the scale already.",
-                {"return _": "return _ / 127"},
-            ),
             "offset_on_the_way_back": (
                 "You shift the integers by 128, as unsigned ones would need it. These have a sign, and 0 stands for 0.",
                 {"_ * scale": "(_ - 128) * scale"},
-            ),
-            "scale_lies_across": (
-                "You lay the scale across the columns. The scale of a row multiplies all of that row.",
-                {"_ * scale": "_ * scale.squeeze(-1)"},
             ),
             "back_to_float32": (
                 "Your weights come back in float32, whatever the scale is. They have the dtype of the scale.",
@@ -154,13 +108,6 @@ MISCONCEPTIONS = [
             "weight_kept": (
                 "You keep the dequantized matrix once `weight` was asked for. It takes four times the memory of the integers, goes out of date when others are loaded, and writing into it changes it. Compute it in each call.",
                 {"weight(): return _": "if 'kept' not in self.__dict__:\n    self.__dict__['kept'] = [_]\nreturn self.kept[0]"},
-            ),
-            "integers_stored_as_floats": (
-                "You store the integers as floating-point numbers, four bytes each. The buffer is int8; widen it in each call.",
-                {
-                    "self.register_buffer('quantized', quantized)": "self.register_buffer('quantized', quantized.float())",
-                    "weight(): self.quantized": "self.quantized.to(torch.int8)",
-                },
             ),
             # --- what a layer keeps
             "linear_kept": (
@@ -190,14 +137,6 @@ MISCONCEPTIONS = [
                 "Where there is no bias you keep zeros. A layer without a bias stays without one: `bias` is None, and is not in the state dict.",
                 {"None if ... else _": "linear.weight.new_zeros(len(quantized)) if linear.bias is None else _"},
             ),
-            "bias_shared": (
-                "Your bias is still the linear layer's own memory: when that layer is trained on, or cleared, yours changes with it. Copy it.",
-                {"_.clone()": "_"},
-            ),
-            "bias_in_float32": (
-                "Your bias is in float32, whatever the linear layer's is. It is a copy, in its dtype.",
-                {"_.clone": "_.float().clone"},
-            ),
             "linear_rounded_in_place": (
                 "You write the rounded weights into the linear layer that you were given. It stays as it is.",
                 {"bias = _": "linear.weight.data.copy_(dequantize(quantized, scale))\nbias = _"},
@@ -219,19 +158,6 @@ MISCONCEPTIONS = [
                 "You keep the bias and do not add it.",
                 {"y = y + self.bias.to(wide)": ""},
             ),
-            "scale_a_column": (
-                "Your scale, (out, 1), is multiplied as it is. The outputs lie along the last axis, and so must the scales.",
-                {"_.squeeze(-1)": "_"},
-            ),
-            "inputs_rounded_too": (
-                "You round the inputs to eight bits as well. On hardware that multiplies integers this is the next step; here only the weights are rounded, and "
-                "the inputs stay as they are.",
-                {"x.to(wide)": "(x.to(wide) / step).round() * step", "wide = _": "wide = _\nstep = x.to(wide).abs().amax(dim=-1, keepdim=True) / 127"},
-            ),
-            "leading_axes_merged": (
-                "You merge all leading axes into one, and do not take it apart again. (…, in) becomes (…, out).",
-                {"x.to(wide)": "x.to(wide).reshape(-1, x.size(-1))"},
-            ),
             "inputs_detached": (
                 "Your outputs are right, but no gradient reaches the inputs: you detach them, or compute without gradients. The weights are not trained; what is "
                 "before them may be.",
@@ -241,14 +167,6 @@ MISCONCEPTIONS = [
                 "You sum in the dtype of the inputs. Products with integers up to 127 are large: in float16 the sum overflows at 65504, though the output would "
                 "not. Compute halves in float32.",
                 {"wide = ...": "wide = x.dtype"},
-            ),
-            "sums_in_float32": (
-                "You sum in float32, whatever the inputs are. float64 keeps its sixteen digits only if no step is in float32.",
-                {"wide = ...": "wide = torch.float32"},
-            ),
-            "output_in_the_dtype_of_the_scale": (
-                "Your output has the dtype of the scale. It has that of the inputs, whatever the scale's is.",
-                {"2: x.dtype": "self.scale.dtype"},
             ),
         },
     ),
