@@ -88,8 +88,8 @@ class LLaMA(nn.Module):
 
         The chunk follows what the cache holds; without a cache it is the full text.
 
-        - A block takes the chunk's cosines and sines as its fourth argument, `rotation_of(model, past, x)`, from
-          `model.angles`, the blocks' own tensor. Without them each block computes its own.
+        - A block takes the chunk's cosines and sines as its fourth argument: `rotation_of(self, past, x)`
+          computes them from `self.angles`, the blocks' own tensor. Without them each block computes its own.
         - `tokens` holds ids `(B, T)`; T may be 0. There is no padding mask: padding at the end of a
           shorter row does not change what precedes it.
         - `cache` is one of `new_cache(config, B, max_len)` that has read the tokens before these;

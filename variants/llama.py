@@ -155,14 +155,8 @@ class RotaryAttention(nn.Module):
         if rotation is None:
             # `length` does not count the chunk before the last layer has appended it.
             rotation = rotation_of(self, 0 if cache is None else cache.length, x)
-        # 1. Project, split into heads, and put heads before time.
-        query = (
-            self.w_q(x).unflatten(-1, (self.n_heads, self.d_k)).transpose(1, 2)
-        )  # (B, n_heads, T, d_k)
-        key = (
-            self.w_k(x).unflatten(-1, (self.n_kv_heads, self.d_k)).transpose(1, 2)
-        )  # (B, n_kv_heads, T, d_k)
-        value = self.w_v(x).unflatten(-1, (self.n_kv_heads, self.d_k)).transpose(1, 2)  # as key
+        # 1. Project, and split into heads.
+        query, key, value = self.project(x)
         # 2. Rotate queries and keys by their positions.
         query, key = rotate(query, rotation), rotate(key, rotation)
         # 3. Append to the cache, and take all keys and values so far.
@@ -170,6 +164,22 @@ class RotaryAttention(nn.Module):
             key, value = cache.update(layer, key, value)  # (B, n_kv_heads, T_k, d_k) each
         # 4. Attend, and apply the output projection.
         return self.w_o(causal_attention(query, key, value))  # (B, T, d_model)
+
+    def project(
+        self, x: Float[Tensor, "B T d_model"]
+    ) -> tuple[
+        Float[Tensor, "B n_heads T d_k"],
+        Float[Tensor, "B n_kv_heads T d_k"],
+        Float[Tensor, "B n_kv_heads T d_k"],
+    ]:
+        """Project the tokens to queries, keys and values, and split these into heads."""
+        parts = (
+            self.w_q(x),
+            self.w_k(x),
+            self.w_v(x),
+        )  # (B, T, d_model), twice (B, T, n_kv_heads · d_k)
+        query, key, value = (part.unflatten(-1, (-1, self.d_k)).transpose(1, 2) for part in parts)
+        return query, key, value
 
 
 class LLaMABlock(nn.Module):
