@@ -131,7 +131,7 @@ def put_in(definitions: list[tuple[str, str]], folder: Path, answers: str) -> Pu
     module, own, filled = put_together(files, _references(definitions))
     if hasattr(module, "RotaryAttention"):  # written flat: here it is to be made of parts
         parts = sys.modules["variants.grouped_query"]
-        module.RotaryAttention = parts.RotaryGroupedQueryAttention
+        module.RotaryAttention = parts.RotaryGroupedQueryAttention  # type: ignore[attr-defined]
     among = {name for names in used.values() for name in names}
     own = [name for name in own if name in among]
     filled = {
