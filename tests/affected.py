@@ -55,7 +55,9 @@ READ: dict[str, tuple[str, ...]] = {
     "docs/*": ("tests/course/test_readme.py", "tests/website/test_site.py"),
     "website/pictures/*": ("tests/course/test_readme.py", "tests/website/test_pictures.py"),
     "Makefile": ("tests/course/test_first_contact.py", "tests/test_selection.py"),
-    "requirements*.txt": ("tests/course/test_first_contact.py",),
+    **dict.fromkeys(
+        ("requirements.txt", "constraints.txt"), ("tests/course/test_first_contact.py",)
+    ),
     ".devcontainer/*": ("tests/course/test_first_contact.py",),
     "integrations/*": ("tests/course/test_first_contact.py", "tests/course/test_integrations.py"),
     "training/configs/*": ("tests/training/test_settings.py", "tests/explorer/test_model.py"),
