@@ -19,7 +19,7 @@ from course.curriculum import DAYS, Day
 from course.desk.hints import next_hint
 from course.desk.keyboard import CTRL_C, keys_to
 from course.desk.state import belongs_on_board, keep_result
-from course.desk.verdicts import diagnoses, hint, there, verdict
+from course.desk.verdicts import LOOKING, diagnoses, hint, outcome_of, there, verdict
 from course.desk.waiting import Waiting
 from course.judging.diagnosis import Search
 from course.judging.digests import verdict_digest
@@ -46,9 +46,6 @@ Saving the file is all that is needed otherwise."""
 AGAIN = {"r", "c-j", "c-m"}  # Enter is either
 NEIGHBOURS = {"n": 1, "p": -1}
 QUIT = {"q", CTRL_C}
-
-LOOKING = "Looking for what was misunderstood."
-UNKNOWN = "No known mistake explains all of this."
 
 ROWS_BELOW = 7  # a blank row and a sentence twice, a notice, the keys, and the row of the cursor
 
@@ -181,10 +178,10 @@ class Watch:
         if self._console.is_terminal:
             self._show()
         elif not self._json:
-            if self._is_known():
+            if self._result.is_named:
                 self._console.print(diagnoses(self._result))
-            elif self._result.is_puzzling:
-                self._console.print(UNKNOWN)
+            elif words := outcome_of(search, self._result):
+                self._console.print(words)
 
     def _run_there(self, checked: Checked) -> Generator[object, None, None]:
         """Run what is to run on the practice GPU, show what came of it, and look for what was
@@ -210,11 +207,6 @@ class Watch:
         if self._result is not None and belongs_on_board(self._answers, self._seed, self._device):
             keep_result(self._result, self._mark)
 
-    def _is_known(self) -> bool:
-        """Whether what was misunderstood has been found."""
-        checks = self._result.checks if self._result else ()
-        return any(check.misconception for check in checks)
-
     def _show(self) -> None:
         if self._checked is None or self._result is None:
             return
@@ -226,8 +218,8 @@ class Watch:
         looking = search is not None and not search.done
         if looking and (self._console.is_terminal or result.is_puzzling):
             self._console.print(Text(f"\n{LOOKING}", "quiet"))
-        elif search is not None and search.wanted and not self._is_known() and result.is_puzzling:
-            self._console.print(Text(f"\n{UNKNOWN}", "quiet"))
+        elif words := outcome_of(search, result):
+            self._console.print(Text(f"\n{words}", "quiet"))
         where = self._answers / f"{result.day.stem}.py"
         done = result.status == "passed"
         after = "Passed: n shows the next day." if done else f"Watching {where}."

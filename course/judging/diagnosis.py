@@ -107,6 +107,8 @@ class Search:
         """Whether the search is complete."""
         self.runs = 0
         """The number of runs with several mistakes at once so far."""
+        self.seconds = 0.0
+        """The CPU time that the search has taken so far."""
         self._day = day
         self._checks = checks
         self._outlines = {check.name: check for check in checks}
@@ -204,11 +206,13 @@ class Search:
         return called, [name for name in wrong if name in used]
 
     def _resume(self, seconds: float, runs: float) -> bool:
-        started = time.thread_time() - self._truth.loading
+        started = time.thread_time() - self._truth.loading - self.seconds
+        seconds += self.seconds
         for piece in self._pieces:
             self.runs += piece is RAN
             runs -= piece is RAN
-            if runs <= 0 or time.thread_time() - self._truth.loading - started > seconds:
+            self.seconds = time.thread_time() - self._truth.loading - started
+            if runs <= 0 or self.seconds > seconds:
                 break
         return self.done
 

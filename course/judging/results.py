@@ -126,26 +126,35 @@ class DayResult:
 
     @property
     def passed(self) -> int:
-        return _passed(self.core)
+        return counted(self.core)[0]
 
     @property
     def total(self) -> int:
-        return _asked(self.core)
+        return counted(self.core)[1]
 
     @property
     def passed_watertight(self) -> int:
-        return _passed(self.extra)
+        return counted(self.extra)[0]
 
     @property
     def total_watertight(self) -> int:
-        return _asked(self.extra)
+        return counted(self.extra)[1]
+
+    @property
+    def shown_wrong(self) -> list[CheckResult]:
+        """The failing checks that a learner is told of: the core's, or else what is not watertight."""
+        return [check for check in (*self.core, *self.invitations) if check.went_wrong]
+
+    @property
+    def is_named(self) -> bool:
+        """Whether a known mistake explains any of these."""
+        return any(check.misconception for check in self.shown_wrong)
 
     @property
     def is_puzzling(self) -> bool:
         """Whether a check fails of which neither the message nor a known mistake says what is wrong."""
         return any(
-            check.went_wrong and not check.explained and check.misconception is None
-            for check in (*self.core, *self.invitations)
+            not check.explained and check.misconception is None for check in self.shown_wrong
         )
 
     def asks_of(self, device: str) -> bool:
@@ -206,10 +215,7 @@ def report_json(days: Iterable[DayResult]) -> dict[str, Any]:
     }
 
 
-def _passed(checks: Iterable[CheckResult]) -> int:
-    return sum(check.status == "passed" for check in checks)
-
-
-def _asked(checks: Iterable[CheckResult]) -> int:
-    """How many there are but for those that were skipped."""
-    return sum(check.status != "skipped" for check in checks)
+def counted(checks: Iterable[CheckResult]) -> tuple[int, int]:
+    """How many of some checks pass, and how many there are but for those that were skipped."""
+    asked = [check for check in checks if check.status != "skipped"]
+    return sum(check.status == "passed" for check in asked), len(asked)
