@@ -106,8 +106,8 @@ def check(
         for checked in check_days(wanted, answers, seed, device.value, wait):
             if as_json:
                 result = checked.look(long=True)
-                if checked.latest is not None and not checked.latest.done:
-                    print(outcome_of(checked.latest, result), file=sys.stderr)
+                if not all(search.done for search in checked.searches):
+                    print(outcome_of(checked.searches, result), file=sys.stderr)
             else:
                 result = _print_and_look(console, checked, device, seed)
             results.append(result)
@@ -140,7 +140,7 @@ def _print_and_look(console: Console, checked: Checked, device: Device, seed: in
             _print_diagnosis(console, checked.look(long=True), waited_for)
             if waited_for:
                 console.print(there(checked.result, seed))
-        if words := outcome_of(checked.latest, checked.result):
+        if words := outcome_of(checked.searches, checked.result):
             console.print(Text(f"  {words}", "quiet"))
     else:
         console.print(first)

@@ -63,14 +63,16 @@ def verdict(
     return Group(*lines)
 
 
-def outcome_of(search: Search | None, result: DayResult) -> str:
+def outcome_of(searches: Iterable[Search], result: DayResult) -> str:
     """What came of the search for a diagnosis where something is wrong and nothing was named."""
-    if search is None or not search.wanted or result.is_named or not result.shown_wrong:
+    wanted = [search for search in searches if search.wanted]
+    if not wanted or result.is_named or not result.shown_wrong:
         return ""
-    if search.done:
+    if all(search.done for search in wanted):
         return UNKNOWN
+    seconds = sum(search.seconds for search in wanted)
     watch = f"`course watch {result.day.number}` looks longer"
-    return f"Stopped looking for what was misunderstood after {search.seconds:.0f} s: {watch}."
+    return f"Stopped looking for what was misunderstood after {seconds:.0f} s: {watch}."
 
 
 def _running(result: DayResult) -> list[RenderableType]:
@@ -141,7 +143,9 @@ def _exercise(exercise: str, checks: Sequence[CheckResult], again: str) -> list[
     else:
         status = "skipped"
     mark = f"{MARKS.get(status, '✘')} "
+    running = sum(check.status == RUNNING for check in core)
     count = f"  {passed} of {asked}" if asked else ""
+    count += f", {running} running" if running else ""
     head = Text.assemble((mark, _colour(status)), (exercise, "bold"), (count, "quiet"))
     lines: list[RenderableType] = [Padding(head, (0, 0, 0, 2))]
     if wrong and not again and wrong[0].went_wrong:

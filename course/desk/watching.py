@@ -180,7 +180,7 @@ class Watch:
         elif not self._json:
             if self._result.is_named:
                 self._console.print(diagnoses(self._result))
-            elif words := outcome_of(search, self._result):
+            elif words := outcome_of(checked.searches, self._result):
                 self._console.print(words)
 
     def _run_there(self, checked: Checked) -> Generator[object, None, None]:
@@ -210,15 +210,15 @@ class Watch:
     def _show(self) -> None:
         if self._checked is None or self._result is None:
             return
-        result, search = self._result, self._checked.latest
+        result, searches = self._result, self._checked.searches
         if self._console.is_terminal:
             self._console.clear()
         self._console.print(self._fitting(result))
         # Off a terminal the line cannot be removed: there it is only printed where an answer to it follows.
-        looking = search is not None and not search.done
+        looking = not all(search.done for search in searches)
         if looking and (self._console.is_terminal or result.is_puzzling):
             self._console.print(Text(f"\n{LOOKING}", "quiet"))
-        elif words := outcome_of(search, result):
+        elif words := outcome_of(searches, result):
             self._console.print(Text(f"\n{words}", "quiet"))
         where = self._answers / f"{result.day.stem}.py"
         done = result.status == "passed"

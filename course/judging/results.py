@@ -42,6 +42,8 @@ class CheckResult:
     tier: str = CORE
     beyond: str = ""
     explained: bool = False
+    repeats: bool = False
+    """Whether it was not run on the practice GPU, because it does not pass on the CPU."""
 
     @property
     def went_wrong(self) -> bool:
@@ -52,11 +54,6 @@ class CheckResult:
     def is_open(self) -> bool:
         """Whether it was asked, and does not pass."""
         return self.status not in ("passed", "skipped", RUNNING)
-
-    @property
-    def repeats(self) -> bool:
-        """Whether it was not run on the practice GPU, because it does not pass on the CPU."""
-        return self.device == PRACTICE and self.seconds == 0 and self.is_open
 
     def as_json(self) -> dict[str, Any]:
         return {
@@ -171,6 +168,7 @@ class DayResult:
                 device=PRACTICE,
                 seconds=0.0,
                 status=RUNNING if known[name].status == "passed" else known[name].status,
+                repeats=known[name].is_open,
             )
             for name in there
             if name in known

@@ -40,9 +40,10 @@ class Checked:
         return result if self._found is None else result.with_found(self._found.result.checks)
 
     @property
-    def latest(self) -> Search | None:
-        """The search that began last: that about the practice GPU, once the checks have run there."""
-        return self._found.search if self._found and self._found.search else self.search
+    def searches(self) -> list[Search]:
+        """The search, and that about the practice GPU once the checks have run there."""
+        both = (self.search, self._found.search if self._found else None)
+        return [search for search in both if search is not None]
 
     @property
     def is_waited_for(self) -> bool:
