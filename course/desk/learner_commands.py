@@ -29,7 +29,7 @@ from course.desk.hints import give_back, next_hint
 from course.desk.jupyter import JupyterFailed, serve
 from course.desk.standing import all_results, next_day
 from course.desk.state import belongs_on_board, keep_result
-from course.desk.verdicts import LOOKING, diagnoses, outcome_of, there, verdict
+from course.desk.verdicts import LOOKING, diagnoses, invitation, outcome_of, there, verdict
 from course.desk.verdicts import case as case_
 from course.desk.verdicts import hint as hint_
 from course.desk.waiting import Waiting
@@ -137,9 +137,7 @@ def _print_and_look(console: Console, checked: Checked, device: Device, seed: in
                 console.print(verdict(checked.result, seed=seed))
         else:
             console.print(first)
-            _print_diagnosis(console, checked.look(long=True), waited_for)
-            if waited_for:
-                console.print(there(checked.result, seed))
+            _print_diagnosis(console, checked.look(long=True), waited_for, seed)
         if words := outcome_of(checked.searches, checked.result):
             console.print(Text(f"  {words}", "quiet"))
     else:
@@ -157,11 +155,17 @@ def _verdict_lines(checked: Checked, device: Device, seed: int) -> Iterator[Rend
         yield Text(f"  {LOOKING}", "quiet")
 
 
-def _print_diagnosis(console: Console, result: DayResult, waited_for: bool) -> None:
-    """Print what was found; the practice GPU's own is printed with its checks."""
+def _print_diagnosis(console: Console, result: DayResult, waited_for: bool, seed: int) -> None:
+    """Print what was found; the practice GPU's own is printed with its checks, and so are invitations that
+    waited for it."""
+    if waited_for and result.invitations:
+        console.print(there(result, seed), *invitation(result, seed), sep="\n")
+        return
     here = [one for one in result.checks if not (waited_for and one.device == PRACTICE)]
     if any(check.misconception for check in here):
         console.print(diagnoses(replace(result, checks=tuple(here))))
+    if waited_for:
+        console.print(there(result, seed))
 
 
 def watch(

@@ -56,7 +56,7 @@ def verdict(
             lines += _exercise(exercise, checks, again if not told else "")
             told = told or any(check.went_wrong for check in checks if check.tier == CORE)
         lines += _skipped(result)
-        lines += _invitation([check for check in result.invitations if not check.repeats], again)
+        lines += invitation(result, seed)
         lines += _running(result)
     if result.printed.strip():
         lines += printed(result.printed, most_printed)
@@ -159,15 +159,16 @@ def _exercise(exercise: str, checks: Sequence[CheckResult], again: str) -> list[
     return lines
 
 
-def _invitation(checks: Sequence[CheckResult], again: str) -> list[RenderableType]:
+def invitation(result: DayResult, seed: int = 0) -> list[RenderableType]:
     """What a passed day lacks to be watertight, the first of it in full: an offer, and no failure."""
+    checks = [check for check in result.invitations if not check.repeats]
     if not checks:
         return []
     first, *others = checks
     lines = Table.grid(padding=(0, 1, 0, 0))
     invited = f" An invitation to make `{first.exercise}` watertight:"
     lines.add_row(Text("☆", "watertight"), Text.assemble(("The day is passed.", "passed"), invited))
-    lines.add_row("", _failure(first, "bold", again))
+    lines.add_row("", _failure(first, "bold", _again(result.day, seed)))
     if others:
         names = _folded([check.name for check in others])
         lines.add_row("", Text(f"then there are: {names}", "quiet"))
