@@ -28,7 +28,7 @@ from course.desk.board import board as board_
 from course.desk.hints import give_back, next_hint
 from course.desk.jupyter import JupyterFailed, serve
 from course.desk.standing import all_results, next_day
-from course.desk.state import belongs_on_board, keep_result
+from course.desk.state import belongs_on_board, keep_result, kept_result
 from course.desk.verdicts import LOOKING, diagnoses, invitation, outcome_of, there, verdict
 from course.desk.verdicts import case as case_
 from course.desk.verdicts import hint as hint_
@@ -47,9 +47,9 @@ from course.terminal.arguments import (
     Days,
     Device,
     OneDay,
+    OneDayOrNext,
     Seed,
     complete_day,
-    day_argument,
     days_argument,
 )
 from course.workers.checking import Checked, Checking, check_days
@@ -169,15 +169,7 @@ def _print_diagnosis(console: Console, result: DayResult, waited_for: bool, seed
 
 
 def watch(
-    day: Annotated[
-        Day | None,
-        typer.Argument(
-            parser=day_argument,
-            metavar="DAY",
-            help="8, day08 or a topic; the next that does not pass if left out",
-            autocompletion=complete_day,
-        ),
-    ] = None,
+    day: OneDayOrNext = None,
     answers: Answers = EXERCISES,
     device: Annotated[Device, typer.Option(help="Where a PyTorch day is checked.")] = Device.cpu,
     seed: Seed = 0,
@@ -194,7 +186,9 @@ def hint(
     day: OneDay,
     exercise: Annotated[
         str | None,
-        typer.Argument(metavar="EXERCISE", help="An exercise of the day; the first if left out."),
+        typer.Argument(
+            metavar="EXERCISE", help="An exercise of the day; the first that is open if left out."
+        ),
     ] = None,
 ) -> None:
     """Show one more hint each time; the last is nearly the answer."""
@@ -202,7 +196,8 @@ def hint(
         raise typer.BadParameter(
             f"Day {day.number} has no exercise '{exercise}': it has {', '.join(day.exercises)}."
         )
-    chosen = exercise or day.exercises[0]
+    last = kept_result(day)
+    chosen = exercise or (last.next_exercise if last else day.exercises[0])
     display.console().print(hint_(day, chosen, *next_hint(day, chosen)), crop=False)
     others = [name for name in day.exercises if name != chosen]
     if exercise is None and others:
@@ -228,8 +223,9 @@ def reset(day: OneDay) -> None:
     )
 
 
-def lesson(day: OneDay) -> None:
+def lesson(day: OneDayOrNext = None) -> None:
     """Open a copy of the day's lesson, to run and to change."""
+    day = day or next_day()
     _open_copy(day, day.lesson, _without_outputs)
 
 
@@ -317,7 +313,9 @@ def _open_copy(day: Day, notebook: Path, prepare: Callable[[dict[str, Any]], Non
     console.print(
         f"The exercise: {display.shown(day.stub)}, checked by `course watch {day.number}`"
     )
-    if sys.stdout.isatty() and "COURSE_NO_BROWSER" not in os.environ:
+    if os.environ.get("COURSE_NO_BROWSER", "0") not in ("", "0"):
+        console.print(Text("Jupyter is not started: COURSE_NO_BROWSER is set.", "quiet"))
+    elif sys.stdout.isatty():
         try:
             serve(copy, lambda line: console.print(Text(line), soft_wrap=True))
         except JupyterFailed as error:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from rich.console import Group, RenderableType
 from rich.padding import Padding
@@ -245,16 +245,19 @@ def _colour(status: str) -> str:
     return status if status in MARKS else "error"
 
 
-def hint(day: Day, exercise: str, shown: Iterable[str], total: int) -> RenderableType:
-    """The hints given so far, the newest last; to be printed with `crop=False`."""
-    texts = list(shown)
+def hint(day: Day, exercise: str, shown: Mapping[int, str], total: int) -> RenderableType:
+    """Hints by their numbers; to be printed with `crop=False`."""
     blocks: list[RenderableType] = [Text(f"Day {day.number} · {exercise}", "bold")]
-    for number, text in enumerate(texts, 1):
+    for number, text in shown.items():
         blocks += [Text(f"Hint {number} of {total}", "quiet"), Prose(text)]
-    if len(texts) < total:
+    if total not in shown:
         blocks.append(Text("Once more for the next one.", "quiet"))
     else:
         blocks.append(
-            Text(f"That was the last. The worked answer: course solution {day.number}", "quiet")
+            Text(
+                "That was the last; once more for all of them. The worked answer: "
+                f"course solution {day.number}",
+                "quiet",
+            )
         )
     return Group(*blocks)

@@ -83,23 +83,26 @@ class Watch:
         stop = threading.Event()
         files = threading.Thread(target=self._watch_files, args=(stop,), daemon=True)
         judge = Judge(self._day, self._seed, self._device)
-        with WorkerPool(1, judge.torch_on) as pool, keys_to(self._events.put) as self._has_keys:
-            files.start()
+        with WorkerPool(1, judge.torch_on) as pool:
             work = self._work(judge, pool)
             try:
-                while (event := self._next_event(work)) not in QUIT:
-                    if event == "h":
-                        self._hint()
-                    elif event == "?":
-                        self._console.print(Text(HELP, "quiet"))
-                    elif event in NEIGHBOURS and (day := self._neighbour(NEIGHBOURS[event])):
-                        self._day = day
-                        judge = Judge(day, self._seed, self._device)
-                        work.close()
-                        work = self._work(judge, pool)
-                    elif event in AGAIN:
-                        work.close()
-                        work = self._work(judge, pool)
+                with keys_to(
+                    self._events.put
+                ) as self._has_keys:  # what is typed later is the shell's
+                    files.start()
+                    while (event := self._next_event(work)) not in QUIT:
+                        if event == "h":
+                            self._hint()
+                        elif event == "?":
+                            self._console.print(Text(HELP, "quiet"))
+                        elif event in NEIGHBOURS and (day := self._neighbour(NEIGHBOURS[event])):
+                            self._day = day
+                            judge = Judge(day, self._seed, self._device)
+                            work.close()
+                            work = self._work(judge, pool)
+                        elif event in AGAIN:
+                            work.close()
+                            work = self._work(judge, pool)
             except KeyboardInterrupt:
                 pass
             finally:
@@ -243,10 +246,7 @@ class Watch:
 
     def _hint(self) -> None:
         """One more hint on the first exercise that does not pass."""
-        last = self._result
-        checks = [*last.core, *last.invitations] if last else []
-        open_ = [check.exercise for check in checks if check.is_open]
-        exercise = open_[0] if open_ else self._day.exercises[0]
+        exercise = self._result.next_exercise if self._result else self._day.exercises[0]
         shown = hint(self._day, exercise, *next_hint(self._day, exercise))
         self._console.print(shown, crop=False)
 

@@ -143,6 +143,12 @@ class DayResult:
         return [check for check in (*self.core, *self.invitations) if check.went_wrong]
 
     @property
+    def next_exercise(self) -> str:
+        """The first exercise with something open; the first of the day where nothing is."""
+        open_ = (one.exercise for one in (*self.core, *self.invitations) if one.is_open)
+        return next(open_, self.day.exercises[0])
+
+    @property
     def is_named(self) -> bool:
         """Whether a known mistake explains any of these."""
         return any(check.misconception for check in self.shown_wrong)
