@@ -46,7 +46,9 @@ class OneLayer:
     ):
         self.h, self.residual = h, residual
         self.table = None if isinstance(positions, int) else positions
-        p = {f"w_{n}": rng.uniform(-1, 1, (d_model, d_model)) * (3 / d_model) ** 0.5 for n in "qkvo"}
+        p = {
+            f"w_{n}": rng.uniform(-1, 1, (d_model, d_model)) * (3 / d_model) ** 0.5 for n in "qkvo"
+        }
         p |= {f"b_{n}": np.zeros(d_model) for n in "qkvo"}
         p |= {"w_read": rng.uniform(-1, 1, (d_model, classes)) / d_model**0.5}
         p |= {"b_read": np.zeros(classes)}
