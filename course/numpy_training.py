@@ -72,16 +72,28 @@ class OneLayer:
 
     def step(
         self, inputs: Array, targets: Array, mask: Array | None = None, lr: float = 0.01
-    ) -> float:
-        """Move every parameter a little against its gradient (Adam), and return the loss."""
+    ) -> None:
+        """Move every parameter a little against its gradient (Adam)."""
+        self._steps += 1
+        for name, grad in self.gradients(inputs, targets, mask).items():
+            mean, square = self._moments[name]
+            mean += 0.1 * (grad - mean)
+            square += 0.001 * (grad**2 - square)
+            size = np.sqrt(square / (1 - 0.999**self._steps)) + 1e-8
+            self.params[name] -= lr * mean / (1 - 0.9**self._steps) / size
+
+    def gradients(
+        self, inputs: Array, targets: Array, mask: Array | None = None
+    ) -> dict[str, Array]:
+        """Return the gradient of the loss for every parameter."""
         p, x = self.params, self._embedded(inputs)
         q, k, v = (split_heads(x @ p[f"w_{n}"] + p[f"b_{n}"], self.h) for n in "qkv")
         heads, weights = attention(q, k, v, None if mask is None else mask[:, np.newaxis])
         joined = join_heads(heads)
         y = joined @ p["w_o"] + p["b_o"] + self.residual * x
-        loss, grad_logits = _cross_entropy(y @ p["w_read"] + p["b_read"], targets)
+        _, grad_logits = _cross_entropy(y @ p["w_read"] + p["b_read"], targets)
 
-        grads = dict(_linear("read", y, grad_logits))
+        grads = _linear("read", y, grad_logits)
         grad_y = grad_logits @ p["w_read"].T
         grads |= _linear("o", joined, grad_y)
         grad_x = self.residual * grad_y
@@ -93,22 +105,12 @@ class OneLayer:
             if name in p:
                 grads[name] = np.zeros_like(p[name])
                 np.add.at(grads[name], rows, grad_x if name == "tokens" else grad_x.sum(axis=0))
-        self._adam(grads, lr)
-        return loss
+        return grads
 
     def _embedded(self, inputs: Array) -> Array:
         x = self.params["tokens"][inputs] if "tokens" in self.params else inputs
         table = self.params.get("positions", self.table)
         return x if table is None else x + table[: x.shape[1]]
-
-    def _adam(self, grads: dict[str, Array], lr: float) -> None:
-        self._steps += 1
-        for name, grad in grads.items():
-            mean, square = self._moments[name]
-            mean += 0.1 * (grad - mean)
-            square += 0.001 * (grad**2 - square)
-            size = np.sqrt(square / (1 - 0.999**self._steps)) + 1e-8
-            self.params[name] -= lr * mean / (1 - 0.9**self._steps) / size
 
 
 def _cross_entropy(logits: Array, targets: Array) -> tuple[float, Array]:
