@@ -35,9 +35,8 @@ FROM_THEIR_OWN = "Earlier days' parts come from your own files, once those days 
 # What lessons run or refer to and no day asks for.
 BESIDE = (
     "docs/pytorch.md",
-    "variants/__init__.py",
-    "variants/memory.py",
-    "variants/onnx_export.py",
+    *("variants/__init__.py", "variants/memory.py", "variants/onnx_export.py"),
+    *("website/__init__.py", "website/drawing.py", "website/moving.py"),
 )
 
 
@@ -151,7 +150,7 @@ def _write_tool(out: Path, through: int, days: Sequence[Day]) -> None:
 # or grade something.
 KEPT = ("build-system", "project", "project.scripts", "tool.setuptools", "tool.pytest.ini_options")
 PACKAGES = """[tool.setuptools.packages.find]
-include = ["course*", "variants*"]
+include = ["course*", "variants*", "website"]
 """
 
 
