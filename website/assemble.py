@@ -33,6 +33,7 @@ TEXTS = (
 MENU = (
     "docs/start",
     "How a day goes <docs/learn>",
+    "docs/pytorch",
     "Lessons <lessons/index>",
     "explorer",
     "Papers <paper_notes/index>",
