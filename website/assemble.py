@@ -24,7 +24,7 @@ TEXTS = (
     "README.md",
     "docs/*.md",
     "CONTRIBUTING.md",
-    "NOTES.md",
+    "docs/decisions/*.md",
     "paper_notes/*.md",
     "studies/**/*.md",
     "integrations/README.md",
@@ -47,7 +47,7 @@ MENU = (
     "docs/how_it_works",
     "benchmarks/README",
     "CONTRIBUTING",
-    "NOTES",
+    "Decisions <docs/decisions/README>",
 )
 STUDIES = ROOT / "studies" / "README.md"
 LINK = re.compile(r"\]\(([\w./-]+)\)")
