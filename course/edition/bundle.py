@@ -33,7 +33,12 @@ This folder marks a student edition, and stays when it is empty but for this fil
 FROM_THE_REFERENCE = "Earlier days' parts come from the reference, so a day can be skipped."
 FROM_THEIR_OWN = "Earlier days' parts come from your own files, once those days are done."
 # What lessons run and no day asks for.
-BESIDE = ("variants/__init__.py", "variants/memory.py", "variants/onnx_export.py")
+BESIDE = (
+    "variants/__init__.py",
+    "variants/memory.py",
+    "variants/onnx_export.py",
+    "variants/train_gpt.py",
+)
 
 
 FROM_BOTH = (
