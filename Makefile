@@ -67,7 +67,7 @@ notebooks: $(READY)  ## execute every notebook again, in place
 	$(BIN)/python tests/notebooks/execute.py lessons/*.ipynb solutions/*.ipynb
 
 pictures: $(READY)  ## draw the README's pictures again
-	$(BIN)/python pictures/export.py
+	$(BIN)/python -m website.readme_pictures
 
 site: $(READY) .venv/.ready-site  ## the course as pages, in .site/html
 	$(BIN)/python -m website.build

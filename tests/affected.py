@@ -55,11 +55,11 @@ READ: dict[str, tuple[str, ...]] = {
     "benchmarks/*.py": ("tests/training/test_on_gpu.py",),
     "README.md": (
         "tests/course/test_readme.py",
-        "tests/course/test_pictures.py",
+        "tests/website/test_pictures.py",
         "tests/website/test_pages.py",
     ),
     "docs/*": ("tests/course/test_readme.py", "tests/website/test_site.py"),
-    "pictures/*": ("tests/course/test_readme.py", "tests/course/test_pictures.py"),
+    "website/pictures/*": ("tests/course/test_readme.py", "tests/website/test_pictures.py"),
     "Makefile": ("tests/course/test_first_contact.py", "tests/test_selection.py"),
     **dict.fromkeys(
         ("requirements.txt", "constraints.txt"), ("tests/course/test_first_contact.py",)
@@ -68,8 +68,8 @@ READ: dict[str, tuple[str, ...]] = {
     "CONTRIBUTING.md": ("tests/course/test_readme.py",),
     ".github/*": ("tests/course/test_integrations.py",),
     "integrations/*": ("tests/course/test_first_contact.py", "tests/course/test_integrations.py"),
-    "configs/*": ("tests/training/test_settings.py", "tests/explorer/test_model.py"),
-    "studies/*": ("tests/laboratory",),
+    "training/configs/*": ("tests/training/test_settings.py", "tests/explorer/test_model.py"),
+    "laboratory/studies/*": ("tests/laboratory",),
     "paper_notes/*": ("tests/notebooks/test_lessons.py", "tests/website/test_pages.py"),
     "exercises/stubs.json": ("course/references/written.py",),
     "course/judging/sync_command.py": ("tests/course/desk/test_learner_commands.py",),
