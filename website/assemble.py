@@ -24,7 +24,7 @@ TEXTS = (
     "README.md",
     "docs/*.md",
     "CONTRIBUTING.md",
-    "NOTES.md",
+    "docs/decisions/*.md",
     "paper_notes/*.md",
     "laboratory/studies/**/*.md",
     "integrations/README.md",
@@ -48,7 +48,7 @@ MENU = (
     "docs/how_it_works",
     "benchmarks/README",
     "CONTRIBUTING",
-    "NOTES",
+    "Decisions <docs/decisions/README>",
 )
 STUDIES = ROOT / "laboratory" / "studies" / "README.md"
 LINK = re.compile(r"\]\(([\w./-]+)\)")
