@@ -1,4 +1,5 @@
-"""Stubs and solutions written from the references; what someone has begun is left alone."""
+"""Stubs and solutions written from the references, and what is written in lessons; what someone has begun
+is left alone."""
 
 from __future__ import annotations
 
@@ -13,6 +14,7 @@ import nbformat
 from course.curriculum import ANSWER_TAG, DAYS, ROOT, Day
 from course.references.contracts import faults
 from course.references.editions import is_recorded, stub_of
+from course.references.lessons import folded, unfolded
 from course.references.text import definition_text, import_lines, sorted_imports
 from course.references.written import WRITTEN, digest, written
 
@@ -36,7 +38,7 @@ class Drift:
 
 
 def sync(*, write: bool) -> list[Drift]:
-    """Find every stub and solution that has drifted; with `write`, write those that are nobody's
+    """Find every stub, solution and lesson that has drifted; with `write`, write those that are nobody's
     work.
 
     Returns:
@@ -49,6 +51,7 @@ def sync(*, write: bool) -> list[Drift]:
             found += [Drift(day.contracts, what, by_hand=True) for what in faults(day)]
         found += _sync_stub(day, digests, write)
         found += _sync_solution(day, write)
+        found += _sync_lesson(day, write)
     if write:
         WRITTEN.write_text(json.dumps(digests, indent=1) + "\n", encoding="utf-8")
     return found
@@ -106,3 +109,19 @@ def _sync_solution(day: Day, write: bool) -> Iterator[Drift]:
         cells[name].source = wanted[name]
     if drifted and write:
         nbformat.write(notebook, day.solution)  # type: ignore[no-untyped-call]
+
+
+# --- Lessons --------------------------------------------------------------------------------------
+
+
+def _sync_lesson(day: Day, write: bool) -> Iterator[Drift]:
+    notebook = nbformat.read(day.lesson, as_version=4)  # type: ignore[no-untyped-call]
+    cells = [cell for cell in notebook.cells if cell.cell_type == "markdown"]
+    unlike = [(cell, new) for cell in cells if (new := folded(cell.source)) != cell.source]
+    for cell, new in unlike:
+        yield Drift(day.lesson, f"an open answer: {cell.source[:60]!r}")
+        cell.source = new
+    text = "\n\n".join(cell.source for cell in cells)
+    yield from (Drift(day.lesson, what, by_hand=True) for what in unfolded(text))
+    if unlike and write:
+        nbformat.write(notebook, day.lesson)  # type: ignore[no-untyped-call]

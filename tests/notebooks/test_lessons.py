@@ -18,6 +18,7 @@ import pytest
 
 from course.curriculum import DAYS, Day
 from course.drawing import transformer
+from course.references.lessons import folded, unfolded
 from course.references.text import definition_text
 from tests.imports import code_of
 from tests.notebooks.compare import notebooks
@@ -126,6 +127,20 @@ def test_three_questions_for_tomorrow(day):
         r"^## Three questions for tomorrow\n(.*?)(?=^## |\Z)", prose(day), re.M | re.S
     )
     assert part.count("<details>") == part.count("</details>") == 3
+
+
+def test_answers_are_folded():
+    """With what they announce; `course sync --check` refuses others, and folds of another form."""
+    question, answer = "**Predict first.** Two?", "**Answer, both.** Two:\n\n| 1 | 2 |\n\n## Next"
+    fold = "<details><summary>Answer, both</summary>\n\nTwo:\n\n| 1 | 2 |\n\n</details>\n\n## Next"
+    assert (
+        folded(f"{question}\n\n{answer}")
+        == f"{question}\n\n{fold}"
+        == folded(f"{question}\n\n{fold}")
+    )
+    assert not list(unfolded(f"{question}\n\n{fold}"))
+    assert list(unfolded(f"{fold}\n\n{question}")) == [f"no folded answer follows: {question!r}"]
+    assert "not of the form" in next(unfolded(f"{question}\n{fold}"))
 
 
 @pytest.mark.parametrize("day", WRITTEN, ids=lambda day: day.stem)
