@@ -4,6 +4,7 @@ is left alone."""
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,9 +15,11 @@ import nbformat
 from course.curriculum import ANSWER_TAG, DAYS, ROOT, Day
 from course.references.contracts import faults
 from course.references.editions import is_recorded, stub_of
-from course.references.lessons import folded, unfolded
+from course.references.lessons import TIME, faults_of_form, folded, hours, times
 from course.references.text import definition_text, import_lines, sorted_imports
 from course.references.written import WRITTEN, digest, written
+
+README = ROOT / "README.md"
 
 
 @dataclass(frozen=True)
@@ -52,6 +55,7 @@ def sync(*, write: bool) -> list[Drift]:
         found += _sync_stub(day, digests, write)
         found += _sync_solution(day, write)
         found += _sync_lesson(day, write)
+    found += _sync_readme(write)
     if write:
         WRITTEN.write_text(json.dumps(digests, indent=1) + "\n", encoding="utf-8")
     return found
@@ -117,11 +121,26 @@ def _sync_solution(day: Day, write: bool) -> Iterator[Drift]:
 def _sync_lesson(day: Day, write: bool) -> Iterator[Drift]:
     notebook = nbformat.read(day.lesson, as_version=4)  # type: ignore[no-untyped-call]
     cells = [cell for cell in notebook.cells if cell.cell_type == "markdown"]
-    unlike = [(cell, new) for cell in cells if (new := folded(cell.source)) != cell.source]
-    for cell, new in unlike:
-        yield Drift(day.lesson, f"an open answer: {cell.source[:60]!r}")
-        cell.source = new
-    text = "\n\n".join(cell.source for cell in cells)
-    yield from (Drift(day.lesson, what, by_hand=True) for what in unfolded(text))
+    new = [folded(cell.source) for cell in cells]
+    new[0] = TIME.sub(f"**Time.** {times(day)}", new[0])
+    unlike = [(cell, text) for cell, text in zip(cells, new, strict=True) if cell.source != text]
+    for cell, text in unlike:
+        what = "the time" if cell == cells[0] else f"an open answer: {cell.source[:60]!r}"
+        yield Drift(day.lesson, what)
+        cell.source = text
+    yield from (Drift(day.lesson, what, by_hand=True) for what in faults_of_form(new))
     if unlike and write:
         nbformat.write(notebook, day.lesson)  # type: ignore[no-untyped-call]
+
+
+def _sync_readme(write: bool) -> Iterator[Drift]:
+    """README's times, and those of its table."""
+    text = README.read_text(encoding="utf-8")
+    new = re.sub(r"\*\*How long\.\*\* .*", f"**How long.** {hours()}", text)
+    for day in DAYS:
+        row = rf"(\| {day.number} \| \[.*\]\(lessons/{day.stem}\.ipynb\) \|)(?: [\d+]+ \|)?"
+        new = re.sub(row, rf"\1 {times(day).in_short} |", new)
+    if new != text:
+        yield Drift(README, "its times are not the lessons'")
+        if write:
+            README.write_text(new, encoding="utf-8", newline="\n")
