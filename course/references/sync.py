@@ -134,7 +134,9 @@ def _sync_lesson(day: Day, write: bool) -> Iterator[Drift]:
 
 
 def _sync_readme(write: bool) -> Iterator[Drift]:
-    """README's times, and those of its table."""
+    """README's times, and those of its table; an edition has no README."""
+    if not README.exists():
+        return
     text = README.read_text(encoding="utf-8")
     new = re.sub(r"\*\*How long\.\*\* .*", f"**How long.** {hours()}", text)
     for day in DAYS:
