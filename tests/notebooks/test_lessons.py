@@ -18,13 +18,13 @@ import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
 from course.curriculum import DAYS, Day
-from course.drawing import transformer
 from course.references.lessons import Times, faults_of_form, folded, times
 from course.references.text import definition_text
 from tests.imports import code_of
 from tests.notebooks.compare import notebooks
 from tests.notebooks.execute import code_until, marked
 from tests.notebooks.kernels import quick
+from website.drawing import transformer
 
 WRITTEN = [day for day in DAYS if day.lesson.exists()]
 EXERCISES = [(day, name) for day in WRITTEN for name in day.exercises]
