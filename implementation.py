@@ -307,7 +307,7 @@ class SublayerConnection(nn.Module):
 def clones(module: nn.Module, n: int) -> nn.ModuleList:
     """Return n deep copies of a module, as an `nn.ModuleList`.
 
-    Source: Vaswani et al. 2017, §3.1: a stack of N identical layers, each with its own weights.
+    Source: Vaswani et al. 2017, §3.1 (identical layers) and §3.3 (different parameters in each).
     """
     # 1. Make n deep copies.
     return nn.ModuleList(copy.deepcopy(module) for _ in range(n))
