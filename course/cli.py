@@ -42,7 +42,7 @@ COMMANDS = {  # (panel of the help, module), in the order of the help
     "study": (TRAIN, "laboratory.study_command"),
     "grade": (TEACH, "course.grading.grade_command"),
     "bundle": (TEACH, "course.edition.bundle_command"),
-    "sync": (CONTRIBUTE, "course.judging.sync_command"),
+    "sync": (CONTRIBUTE, "course.edition.sync_command"),
 }
 IN_AN_EDITION = ("check", "watch", "hint", "lesson", "solution", "reset", "doctor")
 
@@ -156,7 +156,7 @@ def assemble(
     from course.desk.standing import failing
 
     if model is Graduate.llama:
-        from course.assembly.own_llama import assemble_llama
+        from course.assembly.assemble_llama import assemble_llama
 
         assemble_llama(_program(), answers, failing, data_dir, steps)
     elif data_dir or steps:
@@ -171,12 +171,12 @@ def doctor() -> None:
     """Show what this machine has, and what is missing."""
     from course.desk.doctor import examine
 
-    walls: Iterable[str] = ()
+    missing: Iterable[str] = ()
     if WHOLE:
         from course.grading import sandbox
 
-        walls = sandbox.in_words()
-    raise typer.Exit(0 if examine(walls) else 1)
+        missing = sandbox.in_words()
+    raise typer.Exit(0 if examine(missing) else 1)
 
 
 def _program() -> Program:

@@ -19,7 +19,7 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from course.checks.answers import find_answer
+from course.checks.answer_files import find_answer
 from course.checks.arrays import PRACTICE
 from course.checks.cases import names_like, snippet, steps
 from course.curriculum import DAYS, ROOT, Day
@@ -36,7 +36,7 @@ from course.judging.digests import verdict_digest
 from course.judging.recorded import NotRecorded
 from course.judging.results import CheckResult, DayResult, report_json
 from course.references.editions import stub_of
-from course.references.written import is_untouched
+from course.references.stub_digests import is_untouched
 from course.terminal import display
 from course.terminal.arguments import (
     EXERCISES,

@@ -12,7 +12,7 @@ from course.judging import diagnosis
 from course.judging.judge import Judge
 from course.judging.messages import beside_others, contradict
 from course.judging.misconceptions import load_misconceptions, module_with
-from course.references.changed import reference_module
+from course.references.patched import reference_module
 from course.references.text import definition_text
 
 judge_of = functools.cache(Judge)
@@ -23,7 +23,7 @@ OUTPUT = "return weights @ value, weights"
 
 def results_of(day, module):
     judge = judge_of(day)
-    return judge.results(judge.outcomes(module))
+    return judge.results(judge.attempts(module))
 
 
 def failures(day, definition, *edits):
@@ -127,12 +127,12 @@ def test_what_is_written_is_diagnosed_beside_a_stub():
         assert text.count(find) == 1
         text = text.replace(find, put)
     judge = judge_of(day)
-    outcomes = judge.outcomes(reference_module(day, {"EncoderDecoder": text}))
-    for name, one in outcomes.items():  # a worker, which has the file, tells a stub by its lines
+    attempts = judge.attempts(reference_module(day, {"EncoderDecoder": text}))
+    for name, one in attempts.items():  # a worker, which has the file, tells a stub by its lines
         if one.seen.raised and one.seen.raised.kind == "NotImplementedError":
             raised = replace(one.seen.raised, not_started=True)
-            outcomes[name] = replace(one, seen=replace(one.seen, raised=raised))
-    told = [one.misconception for one in judge.results(outcomes) if one.went_wrong]
+            attempts[name] = replace(one, seen=replace(one.seen, raised=raised))
+    told = [one.misconception for one in judge.results(attempts) if one.went_wrong]
     assert told and set(told) == {"target_embedded_as_source"}
 
 
@@ -364,8 +364,8 @@ def search():
     judge = Judge(day)
     known = {wrong.id: wrong for wrong in judge.truth.misconceptions}
     module = module_with([known["not_scaled"], known["mask_ignored"]], day)
-    outcomes = judge.outcomes(module)
-    return judge.search(outcomes, judge.verdicts(outcomes))
+    attempts = judge.attempts(module)
+    return judge.search(attempts, judge.verdicts(attempts))
 
 
 def test_a_search_can_be_left_and_gone_on_with(search, monkeypatch):
@@ -411,5 +411,5 @@ def test_an_answer_that_is_right_is_not_searched():
     """Nothing is wrong, so there is nothing to look for."""
     day = find_day("2")
     judge = judge_of(day)
-    outcomes = judge.outcomes(reference_module(day))
-    assert judge.search(outcomes, judge.verdicts(outcomes)).done
+    attempts = judge.attempts(reference_module(day))
+    assert judge.search(attempts, judge.verdicts(attempts)).done

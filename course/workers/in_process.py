@@ -11,7 +11,7 @@ from typing import Any
 from course.checks.arrays import PRACTICE
 from course.checks.loading import Outline
 from course.curriculum import DAYS, LONGEST_SHOWN, Day
-from course.judging.judge import Judge, Outcome
+from course.judging.judge import Attempt, Judge
 from course.judging.results import CheckResult, DayResult
 
 NOT_YOURS = ("numpy_reference", "implementation", "variants", "torch", "numpy", "scipy")
@@ -26,11 +26,11 @@ def check_here(definitions: Sequence[Any], number: int | None) -> None:
     answer = SimpleNamespace(**dict(zip(names, definitions, strict=True)))
     judge = _judge(day)
     checks = [check for check in judge.checks if check.uses <= set(names)]
-    outcomes = {
-        check.name: Outcome(judge.truth.run(check, answer, _file(answer, check)))
+    attempts = {
+        check.name: Attempt(judge.truth.run(check, answer, _file(answer, check)))
         for check in checks
     }
-    result = DayResult(day, tuple(judge.results(outcomes)))
+    result = DayResult(day, tuple(judge.results(attempts)))
     print(_report(result))
     for line in _there(judge, answer, result):
         print(line)
@@ -126,12 +126,12 @@ def _there(judge: Judge, answer: SimpleNamespace, result: DayResult) -> Iterator
     """What fails on the practice GPU of the checks that pass on the CPU."""
     if judge.day.uses_torch and _has_gpu():
         return  # torch takes the practice GPU for the accelerator from then on, and breaks on the real one
-    there, passed = judge.there, {one.name for one in result.checks if one.status == "passed"}
+    there, passed = judge.practice, {one.name for one in result.checks if one.status == "passed"}
     again = [check for check in there.checks if check.name in passed] if there else []
     if there is None or not again:
         return
     seen = {check.name: there.truth.run(check, answer, _file(answer, check)) for check in again}
-    results = there.results({name: Outcome(one) for name, one in seen.items()})
+    results = there.results({name: Attempt(one) for name, one in seen.items()})
     wrong = [check for check in results if check.went_wrong and check.name in seen]
     if wrong:
         yield f"On the practice GPU {len(wrong)} of {len(again)} checks fail:"
