@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from course.checks.answers import build_answer, read_answer
+from course.checks.answer_files import build_answer, read_answer
 from course.checks.loading import CORE
 from course.curriculum import find_day
 from course.judging.judge import Judge
-from course.references.changed import reference_module
+from course.references.patched import reference_module
 from course.references.text import definition_text
 
 CASES = Path(__file__).with_name("cases")
@@ -52,7 +52,7 @@ HEADS_MASK = "mask = mask.unsqueeze(1)"
 
 def failed_core(judge, module):
     """The verdicts on the core checks that a module fails."""
-    results = judge.results(judge.outcomes(module))
+    results = judge.results(judge.attempts(module))
     return [one for one in results if one.went_wrong and one.tier == CORE]
 
 

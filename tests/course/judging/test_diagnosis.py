@@ -13,7 +13,7 @@ from course.judging import diagnosis
 from course.judging.judge import Judge
 from course.judging.messages import beside_others, contradict
 from course.judging.misconceptions import load_misconceptions, module_with
-from course.references.changed import reference_module
+from course.references.patched import reference_module
 from course.references.text import definition_text
 
 judge_of = functools.cache(Judge)
@@ -24,7 +24,7 @@ OUTPUT = "return weights @ value, weights"
 
 def results_of(day, module):
     judge = judge_of(day)
-    return judge.results(judge.outcomes(module))
+    return judge.results(judge.attempts(module))
 
 
 def failures(day, definition, *edits):
@@ -145,8 +145,8 @@ def test_what_is_written_is_diagnosed_beside_a_stub(number, mistake, stub, named
     lines = text.splitlines(keepends=True)  # by which a stub's line is known
     monkeypatch.setitem(linecache.cache, file, (len(text), None, lines, file))
     judge = judge_of(day)
-    outcomes = judge.outcomes(reference_module(day, {one.definition: text}), file)
-    assert {one.misconception for one in judge.results(outcomes) if one.went_wrong} == {named}
+    attempts = judge.attempts(reference_module(day, {one.definition: text}), file)
+    assert {one.misconception for one in judge.results(attempts) if one.went_wrong} == {named}
 
 
 def test_a_mistake_in_each_of_two_exercises():
@@ -377,8 +377,8 @@ def search():
     judge = Judge(day)
     known = {wrong.id: wrong for wrong in judge.truth.misconceptions}
     module = module_with([known["not_scaled"], known["mask_ignored"]], day)
-    outcomes = judge.outcomes(module)
-    return judge.search(outcomes, judge.verdicts(outcomes))
+    attempts = judge.attempts(module)
+    return judge.search(attempts, judge.verdicts(attempts))
 
 
 def test_a_search_can_be_left_and_gone_on_with(search, monkeypatch):
@@ -424,5 +424,5 @@ def test_an_answer_that_is_right_is_not_searched():
     """Nothing is wrong, so there is nothing to look for."""
     day = find_day("2")
     judge = judge_of(day)
-    outcomes = judge.outcomes(reference_module(day))
-    assert judge.search(outcomes, judge.verdicts(outcomes)).done
+    attempts = judge.attempts(reference_module(day))
+    assert judge.search(attempts, judge.verdicts(attempts)).done
