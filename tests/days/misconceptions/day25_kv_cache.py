@@ -34,7 +34,12 @@ MISCONCEPTIONS = [
             "one_counter_for_all_layers": (
                 "All your layers share one counter, and each of them moves it. So the second layer writes a chunk after the place where the first layer wrote "
                 "it. Each layer needs to know how many tokens it holds itself.",
-                {"2: self.lengths[layer]": "self.length", "3: self.length = ...": "self.length = end"},
+                {
+                    "torch.empty": "torch.zeros",
+                    "1: torch.empty_like": "torch.zeros_like",
+                    "2: self.lengths[layer]": "self.length",
+                    "3: self.length = ...": "self.length = end",
+                },
             ),
             "dtype_of_its_own": (
                 "Your cache stays in the dtype that it was made in, whatever it is given. An empty one takes the dtype of the first chunk: a model in half "
