@@ -65,6 +65,8 @@ def test_no_mistake_is_claimed_that_was_not_made(edit):
         ("2", ("not_scaled", "mask_ignored")),
         ("2", ("softmax_over_queries", "mask_inverted")),
         ("2", ("promoted_to_float64", "empty_row_uniform")),
+        ("5", ("cosine_with_its_own_exponent", "base_1000")),
+        ("5", ("exponent_doubled", "cosine_with_its_own_exponent")),
         ("6", ("gain_forgotten", "eps_squared")),
         ("6", ("no_last_norm", "network_sees_the_input")),
     ],
@@ -348,7 +350,7 @@ def test_what_one_sentence_denies_another_does_not_say():
     kept = {one.id: one.tell for one in load_misconceptions(find_day("37"))}
     assert contradict(kept["window_not_kept"], "You keep the convolution's last inputs. Why?")
     assert contradict("You never clip: the norm is measured.", "You clip after each batch.")
-    assert not contradict(kept["window_not_kept"], kept["skip_left_out"])
+    assert not contradict(kept["window_not_kept"], kept["gate_without_silu"])
 
 
 def test_a_contradictory_pair_is_not_claimed(monkeypatch):
