@@ -74,8 +74,6 @@ def _launch(
         try:
             status = launch(module, arguments, processes, environment, _began(outcome))
         except KeyboardInterrupt:
-            if not run.trained:
-                raise
             return _stopped_at_once(asked, devices, console)
         status = int(outcome.read_text()) if outcome.exists() else status
         if status == REFUSED:
@@ -128,8 +126,6 @@ def _train(asked: RunRequest, devices: int | None, console: Console) -> int:
         console.print(Text(words), soft_wrap=True)
         return INTERRUPTED
     except KeyboardInterrupt:
-        if not Run(asked.folder).trained:
-            raise
         return _stopped_at_once(asked, devices, console)
     except Diverged as error:
         console.print(Text(_diverged(error, asked), "failed"), soft_wrap=True)
@@ -148,6 +144,8 @@ def _train(asked: RunRequest, devices: int | None, console: Console) -> int:
 def _stopped_at_once(asked: RunRequest, devices: int | None, console: Console) -> int:
     again = shlex.join(_again(asked, devices))
     words = f"Stopped at once: the steps after the last checkpoint are lost. To resume: {again}"
+    if not Run(asked.folder).trained:
+        words = "Stopped before the first checkpoint: there is nothing to resume."
     console.print(Text(words), soft_wrap=True)
     return INTERRUPTED
 
