@@ -33,6 +33,7 @@ TEXTS = (
 MENU = (
     "docs/start",
     "How a day goes <docs/learn>",
+    "Assistants <docs/assistants>",
     "Lessons <lessons/index>",
     "explorer",
     "Papers <paper_notes/index>",
@@ -50,7 +51,7 @@ MENU = (
     "NOTES",
 )
 STUDIES = ROOT / "studies" / "README.md"
-LINK = re.compile(r"\]\(([\w./-]+)\)")
+LINK = re.compile(r"(?:\]\(|src=\")([\w./-]+)[)\"]")
 
 
 def assemble(source: Path) -> None:

@@ -31,6 +31,11 @@ def test_the_hours_are_the_lessons_minutes():
     assert f"About {5 * round(hours / 5)} hours." in README
     assert max(reading) == 60
     assert f"exercise {min(exercise)} to {max(exercise)} minutes" in README
+    evenings = re.findall(
+        r"\d+", README.partition("less than two\nhours: days ")[2].partition(".")[0]
+    )
+    assert len(evenings) == 10
+    assert max(sum(minutes(DAYS[int(number) - 1])) for number in evenings) < 120
 
 
 def minutes(day):
