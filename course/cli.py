@@ -34,7 +34,9 @@ LEARN, TRAIN, TEACH, CONTRIBUTE = (
 )
 
 COMMANDS = {  # (panel of the help, module), in the order of the help
-    **dict.fromkeys(("check", "watch", "hint", "lesson", "solution", "reset"), (LEARN, DESK)),
+    **dict.fromkeys(
+        ("check", "watch", "hint", "recall", "lesson", "solution", "reset"), (LEARN, DESK)
+    ),
     "explore": (LEARN, "explorer.explore_command"),
     **dict.fromkeys(("assemble", "doctor"), (LEARN, __name__)),
     **dict.fromkeys(("train", "translate", "generate", "chat", "evaluate"), (TRAIN, TRAINING)),
@@ -44,7 +46,7 @@ COMMANDS = {  # (panel of the help, module), in the order of the help
     "bundle": (TEACH, "course.edition.bundle_command"),
     "sync": (CONTRIBUTE, "course.judging.sync_command"),
 }
-IN_AN_EDITION = ("check", "watch", "hint", "lesson", "solution", "reset", "doctor")
+IN_AN_EDITION = ("check", "watch", "hint", "recall", "lesson", "solution", "reset", "doctor")
 
 
 class OneCommand(TyperCommand):
@@ -116,6 +118,12 @@ def board(
             "--version", is_eager=True, callback=_show_version, help="Show the version and exit."
         ),
     ] = False,
+    svg: Annotated[
+        Path | None,
+        typer.Option(
+            dir_okay=False, metavar="FILE", help="Write the board as a picture, for a profile."
+        ),
+    ] = None,
 ) -> None:
     """Forty days from a softmax to a Transformer.
 
@@ -124,7 +132,9 @@ def board(
     if context.invoked_subcommand is None:
         from course.desk.learner_commands import board
 
-        board()
+        board(svg)
+    elif svg is not None:
+        raise typer.BadParameter("The board is drawn without a command: course --svg FILE")
 
 
 def assemble(

@@ -56,7 +56,7 @@ READ: dict[str, tuple[str, ...]] = {
     "pictures/*": ("tests/course/test_readme.py", "tests/course/test_pictures.py"),
     "Makefile": ("tests/course/test_first_contact.py", "tests/test_selection.py"),
     "requirements*.txt": ("tests/course/test_first_contact.py",),
-    ".devcontainer/*": ("tests/course/test_first_contact.py",),
+    **dict.fromkeys((".devcontainer/*", ".vscode/*"), ("tests/course/test_first_contact.py",)),
     "integrations/*": ("tests/course/test_first_contact.py", "tests/course/test_integrations.py"),
     "configs/*": ("tests/training/test_settings.py", "tests/explorer/test_model.py"),
     "studies/*": ("tests/laboratory",),
