@@ -3,6 +3,9 @@
 PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
+# Commas would end an argument of $(call ...).
+EXTRAS := .[train,explore,grade]
+PINNED := --constraint constraints.txt --editable
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile
 UV := uv==0.13.9
 
@@ -57,7 +60,7 @@ notebooks: $(READY)  ## execute every notebook again, in place
 	$(BIN)/python tests/notebooks/execute.py lessons/*.ipynb solutions/*.ipynb
 
 pictures: $(READY)  ## draw the README's pictures again
-	$(BIN)/python pictures/export.py
+	$(BIN)/python -m website.readme_pictures
 
 site: $(READY) .venv/.ready-site  ## the course as pages, in .site/html
 	$(BIN)/python -m website.build
@@ -68,30 +71,28 @@ mutants: $(READY) .venv/.ready-test  ## the full mutation run; `make mutants DAY
 # torch comes first and by itself: asked for by another package, its newest build with all of CUDA would come.
 # Nothing is compiled ahead but what is imported here: Python does the rest when it is first asked for.
 start $(READY): export PYTHONDONTWRITEBYTECODE :=
-$(READY): requirements.txt pyproject.toml
+$(READY): requirements.txt constraints.txt pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 		{ echo "Python 3.11 or newer is needed: make $(MAKECMDGOALS) PYTHON=python3.12"; exit 1; }
 	@echo "Setting up in .venv, once: some minutes, most of them for downloads."
-	@echo "1 of 4  a Python environment"
+	@echo "1 of 3  a Python environment"
 	@$(PYTHON) -m venv .venv
-	@echo "2 of 4  torch: 0.2 GB to fetch, 0.8 GB on disk; with CUDA, as Linux gets it by default, several GB"
+	@echo "2 of 3  torch: 0.2 GB to fetch, 0.8 GB on disk; with CUDA, as Linux gets it by default, several GB"
 	@$(PIP) $(addprefix --index-url=,$(TORCH_INDEX_URL)) $$(grep '^torch==' requirements.txt)
-	@echo "3 of 4  Jupyter, Matplotlib and the other packages: 0.9 GB on disk"
+	@echo "3 of 3  the course command, Jupyter, Matplotlib and the other packages: 0.9 GB on disk"
 	@command -v uv >/dev/null || $(PIP) --only-binary=:all: $(UV) || true
-	@$(call install,-r requirements.txt)
-	@echo "4 of 4  the course command"
-	@$(call install,--no-deps --editable .)
+	@$(call install,$(PINNED) "$(EXTRAS)")
 	@$(BIN)/python -c 'import torch'
 	@touch $@
 
-.venv/.ready-site: $(READY) requirements-site.txt
+.venv/.ready-site: $(READY)
 	@echo "What the site needs: 0.1 GB on disk"
-	@$(call install,-r requirements-site.txt)
+	@$(call install,$(PINNED) ".[site]")
 	@touch $@
 
-.venv/.ready-test: $(READY) .venv/.ready-site requirements-test.txt
+.venv/.ready-test: $(READY) .venv/.ready-site
 	@echo "What the tests need: 0.8 GB on disk"
-	@$(call install,-r requirements-test.txt)
+	@$(call install,$(PINNED) ".[test]")
 	@touch $@
 
 class: $(READY) .venv/.ready-test  ## a class of 120, a third of it hostile, graded and killed on the way

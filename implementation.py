@@ -275,12 +275,11 @@ class LayerNorm(nn.Module):
         """Normalize the last axis, with the biased variance σ² (divisor n)."""
         if x.size(-1) != self.gain.numel():
             raise ValueError(f"x must have {self.gain.numel()} features, got {x.size(-1)}")
-        # 1. Subtract each vector's own mean. Upcast half precision first, as in attention.
+        # 1. Compute each vector's own mean and variance. Upcast half precision first, as in attention.
         wide = x.to(torch.promote_types(x.dtype, torch.float32))
-        centered = wide - wide.mean(dim=-1, keepdim=True)
-        # 2. Divide by the standard deviation; vector_norm computes the variance without storing squares.
-        length = torch.linalg.vector_norm(centered, dim=-1, keepdim=True)
-        variance = length.square() / x.size(-1)
+        variance, mean = torch.var_mean(wide, dim=-1, correction=0, keepdim=True)  # (…, 1) each
+        # 2. Subtract the mean, and divide by the standard deviation.
+        centered = wide - mean
         normalized = (centered * (variance + self.eps).rsqrt()).to(x.dtype)
         # 3. Apply the scale and the shift.
         return self.gain * normalized + self.bias

@@ -33,7 +33,10 @@ This folder marks a student edition, and stays when it is empty but for this fil
 FROM_THE_REFERENCE = "Earlier days' parts come from the reference, so a day can be skipped."
 FROM_THEIR_OWN = "Earlier days' parts come from your own files, once those days are done."
 # What lessons run and no day asks for.
-BESIDE = ("variants/__init__.py", "variants/memory.py", "variants/onnx_export.py")
+BESIDE = (
+    *("variants/__init__.py", "variants/memory.py", "variants/onnx_export.py"),
+    *("website/__init__.py", "website/drawing.py", "website/moving.py"),
+)
 
 
 FROM_BOTH = (
@@ -146,7 +149,7 @@ def _write_tool(out: Path, through: int, days: Sequence[Day]) -> None:
 # or grade something.
 KEPT = ("build-system", "project", "project.scripts", "tool.setuptools", "tool.pytest.ini_options")
 PACKAGES = """[tool.setuptools.packages.find]
-include = ["course*", "variants*"]
+include = ["course*", "variants*", "website"]
 """
 
 

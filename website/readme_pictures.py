@@ -19,12 +19,13 @@ from rich.terminal_theme import MONOKAI
 from course.curriculum import DAYS
 from course.desk.verdicts import verdict
 from course.judging.judge import Judge
-from course.signposts import numbered_transformer
 from course.terminal.display import THEME
 from course.workers.checking import checking
 from course.workers.pool import WorkerPool
 from course.workers.worker import exhaust
+from website.signposts import numbered_transformer
 
+PICTURES = Path(__file__).with_name("pictures")
 FONTS = "Fira Code, DejaVu Sans Mono, Menlo, Consolas, monospace"
 COLUMNS = 54  # a letter is then 6 px wide on a phone
 
@@ -91,7 +92,7 @@ def film(screens: Sequence[RenderableType], name: str, title: str, console: Cons
 
 
 def pictures() -> dict[str, str]:
-    """All pictures of this folder, by their file names."""
+    """All pictures of `website/pictures/`, by their file names."""
     console = Console(theme=THEME, record=True, width=COLUMNS, highlight=False, file=io.StringIO())
     return {
         "watch.svg": film(saved(), "watch", "course watch 2", console),
@@ -101,4 +102,4 @@ def pictures() -> dict[str, str]:
 
 if __name__ == "__main__":
     for name, picture in pictures().items():
-        (Path(__file__).parent / name).write_text(picture, encoding="utf-8")
+        (PICTURES / name).write_text(picture, encoding="utf-8")
