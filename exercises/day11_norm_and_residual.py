@@ -44,8 +44,8 @@ class LayerNorm(nn.Module):
         - A mean of 1000 with a standard deviation of 0.1 in float32 is normalized correctly, and so are
           features of 300 in float16, whose squares float16 cannot represent.
         """
-        # 1. Subtract each vector's own mean. Upcast half precision first, as in attention.
-        # 2. Divide by the standard deviation; vector_norm computes the variance without storing squares.
+        # 1. Compute each vector's own mean and variance. Upcast half precision first, as in attention.
+        # 2. Subtract the mean, and divide by the standard deviation.
         # 3. Apply the scale and the shift.
         raise NotImplementedError
 
@@ -94,7 +94,7 @@ def clones(module: nn.Module, n: int) -> nn.ModuleList:
     - Each copy has parameters of its own, with the values that `module` has now. The copies share
       nothing, and none of them is the original.
 
-    Source: Vaswani et al. 2017, §3.1: a stack of N identical layers, each with its own weights.
+    Source: Vaswani et al. 2017, §3.1 (identical layers) and §3.3 (different parameters in each).
     """
     # 1. Make n deep copies.
     raise NotImplementedError

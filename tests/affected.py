@@ -35,9 +35,15 @@ ROOMS = {
 # Files that are read or started and not imported, and what reads them: tests, or modules of ours. Some rooms
 # are listed as well: their tests run the `course` command, whose imports are not followed.
 READ: dict[str, tuple[str, ...]] = {
-    **dict.fromkeys(("CONTRIBUTING.md", "NOTES.md", "LICENSE", ".editorconfig"), ()),
     **dict.fromkeys(
         (
+            *(
+                "CHANGELOG.md",
+                "CITATION.cff",
+                "LICENSE",
+                ".editorconfig",
+                ".pre-commit-config.yaml",
+            ),
             ".ci/*",
             ".dockerignore",
             ".gitignore",
@@ -59,6 +65,8 @@ READ: dict[str, tuple[str, ...]] = {
         ("requirements.txt", "constraints.txt"), ("tests/course/test_first_contact.py",)
     ),
     ".devcontainer/*": ("tests/course/test_first_contact.py",),
+    "CONTRIBUTING.md": ("tests/course/test_readme.py",),
+    ".github/*": ("tests/course/test_integrations.py",),
     "integrations/*": ("tests/course/test_first_contact.py", "tests/course/test_integrations.py"),
     "training/configs/*": ("tests/training/test_settings.py", "tests/explorer/test_model.py"),
     "laboratory/studies/*": ("tests/laboratory",),

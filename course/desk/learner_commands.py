@@ -38,6 +38,7 @@ from course.judging.digests import verdict_digest
 from course.judging.recorded import NotRecorded
 from course.judging.results import CheckResult, DayResult, report_json
 from course.references.editions import stub_of
+from course.references.lessons import times
 from course.references.written import is_untouched
 from course.terminal import display
 from course.terminal.arguments import (
@@ -226,6 +227,8 @@ def reset(day: OneDay) -> None:
 def lesson(day: OneDayOrNext = None) -> None:
     """Open a copy of the day's lesson, to run and to change."""
     day = day or next_day()
+    if day.lesson.exists():
+        display.console().print(Text(str(times(day)).replace("*", ""), "quiet"))
     _open_copy(day, day.lesson, _without_outputs)
 
 

@@ -35,7 +35,8 @@ FROM_THEIR_OWN = "Earlier days' parts come from your own files, once those days 
 # What lessons run or refer to and no day asks for.
 BESIDE = (
     "docs/pytorch.md",
-    *("variants/__init__.py", "variants/memory.py", "variants/onnx_export.py"),
+    *("variants/__init__.py", "variants/memory.py"),
+    *("variants/onnx_export.py", "variants/train_gpt.py"),
     *("website/__init__.py", "website/drawing.py", "website/moving.py"),
 )
 

@@ -6,6 +6,7 @@ import functools
 import html
 import inspect
 import sys
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from types import SimpleNamespace
@@ -129,7 +130,8 @@ STYLE = """<style>
 [data-jp-theme-light="false"] .course-check, .vscode-dark .course-check {
   --good: #3fb950; --bad: #f85149; --note: #d29922; --soft: #9198a1 }
 .course-check p { margin: .4em 0 }
-.course-check pre { margin: .4em 0; white-space: pre-wrap; color: inherit; background: none }
+.course-check pre { margin: .4em 0; white-space: pre-wrap; color: inherit; background: none;
+  font-family: monospace }
 .course-check .box { border: 1px solid var(--note); border-radius: .4em; padding: .3em .8em;
   white-space: pre-line }
 .course-check .good { color: var(--good) } .course-check .bad { color: var(--bad) }
@@ -157,7 +159,8 @@ class Verdict:
             lines += [f"    {line}" for line in (*detail.splitlines(), _again(self._day, check))]
         if self._others:
             lines.append(f"{self._more}: {_listed(self._others)}")
-        return "\n".join([*lines, f"✔ {self._folded}: {', '.join(self._passed)}"])
+        lines.append(f"✔ {self._folded}: {', '.join(self._passed)}")
+        return safe("\n".join(lines)).plain
 
     def _repr_html_(self) -> str:
         colour = "good" if self._result.status == "passed" else "bad"
@@ -172,7 +175,7 @@ class Verdict:
                 rows.append(f'<div class="box">{box}</div>')
             what = f"<code>{_safe(check.name)}</code>{_where(check)} {_safe(check.says)}"
             rows += [f"<p>{what}</p>", f"<pre>{_safe(detail)}</pre>"]
-            rows.append(f'<p class="soft"><code>{_safe(_again(self._day, check))}</code></p>')
+            rows.append(f'<p class="soft">{_safe(_again(self._day, check))}</p>')
         if self._others:
             rows.append(f'<p class="soft">{self._more}: {_safe(_listed(self._others))}</p>')
         names = _safe(", ".join(self._passed))
@@ -217,7 +220,9 @@ def _parts(check: CheckResult) -> tuple[str, str, str]:
 
 def _again(day: Day, check: CheckResult) -> str:
     where = f', device="{PRACTICE}"' if check.device == PRACTICE else ""
-    return f'from course import case; case({day.number}, "{check.name}"{where})'
+    return (
+        f'To draw these inputs: from course import case; case({day.number}, "{check.name}"{where})'
+    )
 
 
 def _where(check: CheckResult) -> str:
@@ -225,7 +230,8 @@ def _where(check: CheckResult) -> str:
 
 
 def _listed(checks: Sequence[CheckResult]) -> str:
-    return ", ".join(check.name + _where(check) for check in checks)
+    counts = Counter(check.name.partition("[")[0] + _where(check) for check in checks)
+    return ", ".join(f"{name} (×{count})" if count > 1 else name for name, count in counts.items())
 
 
 def _safe(text: str) -> str:
