@@ -16,7 +16,7 @@ from rich.segment import Segment, Segments
 from rich.syntax import Syntax
 from rich.terminal_theme import MONOKAI
 
-from course.checks.answers import read_answer
+from course.checks.answer_files import read_answer
 from course.curriculum import DAYS
 from course.desk.board import board
 from course.desk.verdicts import verdict

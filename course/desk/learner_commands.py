@@ -20,7 +20,7 @@ from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.text import Text
 
-from course.checks.answers import find_answer
+from course.checks.answer_files import find_answer
 from course.checks.arrays import PRACTICE
 from course.checks.cases import names_like, snippet, steps
 from course.curriculum import DAYS, ROOT, Day
@@ -39,7 +39,7 @@ from course.judging.recorded import NotRecorded
 from course.judging.results import CheckResult, DayResult, report_json
 from course.references.editions import stub_of
 from course.references.lessons import times
-from course.references.written import is_untouched
+from course.references.stub_digests import is_untouched
 from course.terminal import display
 from course.terminal.arguments import (
     EXERCISES,

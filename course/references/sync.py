@@ -16,8 +16,8 @@ from course.curriculum import ANSWER_TAG, DAYS, ROOT, Day
 from course.references.contracts import faults
 from course.references.editions import is_recorded, stub_of
 from course.references.lessons import TIME, faults_of_form, folded, hours, times
+from course.references.stub_digests import STUB_DIGESTS, digest, stub_digests
 from course.references.text import definition_text, import_lines, sorted_imports
-from course.references.written import WRITTEN, digest, written
 
 README = ROOT / "README.md"
 
@@ -48,7 +48,7 @@ def sync(*, write: bool) -> list[Drift]:
         What had drifted, and, marked `theirs`, the stubs that someone has begun.
     """
     found: list[Drift] = []
-    digests = written()
+    digests = stub_digests()
     for day in (day for day in DAYS if day.ready):
         if not is_recorded(day):
             found += [Drift(day.contracts, what, by_hand=True) for what in faults(day)]
@@ -57,7 +57,7 @@ def sync(*, write: bool) -> list[Drift]:
         found += _sync_lesson(day, write)
     found += _sync_readme(write)
     if write:
-        WRITTEN.write_text(json.dumps(digests, indent=1) + "\n", encoding="utf-8")
+        STUB_DIGESTS.write_text(json.dumps(digests, indent=1) + "\n", encoding="utf-8")
     return found
 
 
