@@ -3,6 +3,9 @@
 PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
+# Commas would end an argument of $(call ...).
+EXTRAS := .[train,explore,grade]
+PINNED := --constraint constraints.txt --editable
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile
 UV := uv==0.13.9
 
@@ -13,7 +16,7 @@ install = UV_DEFAULT_INDEX="$(INDEX)" UV_SYSTEM_CERTS=true \
 	"$$(command -v uv || echo $(BIN)/uv)" pip install --quiet --python $(BIN)/python $(1) || \
 	{ echo "        uv could not: pip does it, and takes longer"; $(PIP) $(1); }
 
-.PHONY: start lint format consistency types quick test thorough notebooks pictures site mutants class clean
+.PHONY: start help format lint style consistency types quick test thorough notebooks pictures site mutants class clean
 
 start: $(READY)  ## set up, check day 1, show the board
 	@echo "Day 1, which is yours to write, checked:"
@@ -29,9 +32,16 @@ quick test thorough notebooks mutants class: export OMP_NUM_THREADS := 1
 # Hundreds of processes are started: what the first compiles, the others need not.
 quick test thorough mutants class: export PYTHONDONTWRITEBYTECODE :=
 
-lint: format consistency types  ## formatting, types, imports between rooms, stubs and solutions
+help:  ## this list
+	@sed -n 's/^\([a-z]*\):.*  ## /\1\t/p' Makefile | expand -t 12
 
-format: $(READY) .venv/.ready-test
+format: $(READY) .venv/.ready-test  ## format the code, and fix what ruff can
+	$(BIN)/ruff check --fix-only --quiet .
+	$(BIN)/ruff format .
+
+lint: style consistency types  ## formatting, types, imports between rooms, stubs and solutions
+
+style: $(READY) .venv/.ready-test
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 
@@ -43,10 +53,10 @@ types: $(READY) .venv/.ready-test
 	$(BIN)/mypy
 
 # What is quick comes first, so that a mistake is found early; the others run beside the tests.
-quick: format  ## lint, and the tests that a change affects: three minutes
+quick: style  ## lint, and the tests that a change affects: three minutes
 	$(BIN)/python -m tests.gate --affected
 
-test: format  ## what a change affects, and of the rest a share by turn: CONTRIBUTING.md
+test: style  ## what a change affects, and of the rest a share by turn: CONTRIBUTING.md
 	$(BIN)/python -m tests.gate
 
 PART =
@@ -57,7 +67,7 @@ notebooks: $(READY)  ## execute every notebook again, in place
 	$(BIN)/python tests/notebooks/execute.py lessons/*.ipynb solutions/*.ipynb
 
 pictures: $(READY)  ## draw the README's pictures again
-	$(BIN)/python pictures/export.py
+	$(BIN)/python -m website.readme_pictures
 
 site: $(READY) .venv/.ready-site  ## the course as pages, in .site/html
 	$(BIN)/python -m website.build
@@ -68,30 +78,28 @@ mutants: $(READY) .venv/.ready-test  ## the full mutation run; `make mutants DAY
 # torch comes first and by itself: asked for by another package, its newest build with all of CUDA would come.
 # Nothing is compiled ahead but what is imported here: Python does the rest when it is first asked for.
 start $(READY): export PYTHONDONTWRITEBYTECODE :=
-$(READY): requirements.txt pyproject.toml
+$(READY): requirements.txt constraints.txt pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 		{ echo "Python 3.11 or newer is needed: make $(MAKECMDGOALS) PYTHON=python3.12"; exit 1; }
 	@echo "Setting up in .venv, once: some minutes, most of them for downloads."
-	@echo "1 of 4  a Python environment"
+	@echo "1 of 3  a Python environment"
 	@$(PYTHON) -m venv .venv
-	@echo "2 of 4  torch: 0.2 GB to fetch, 0.8 GB on disk; with CUDA, as Linux gets it by default, several GB"
+	@echo "2 of 3  torch: 0.2 GB to fetch, 0.8 GB on disk; with CUDA, as Linux gets it by default, several GB"
 	@$(PIP) $(addprefix --index-url=,$(TORCH_INDEX_URL)) $$(grep '^torch==' requirements.txt)
-	@echo "3 of 4  Jupyter, Matplotlib and the other packages: 0.9 GB on disk"
+	@echo "3 of 3  the course command, Jupyter, Matplotlib and the other packages: 0.9 GB on disk"
 	@command -v uv >/dev/null || $(PIP) --only-binary=:all: $(UV) || true
-	@$(call install,-r requirements.txt)
-	@echo "4 of 4  the course command"
-	@$(call install,--no-deps --editable .)
+	@$(call install,$(PINNED) "$(EXTRAS)")
 	@$(BIN)/python -c 'import torch'
 	@touch $@
 
-.venv/.ready-site: $(READY) requirements-site.txt
+.venv/.ready-site: $(READY)
 	@echo "What the site needs: 0.1 GB on disk"
-	@$(call install,-r requirements-site.txt)
+	@$(call install,$(PINNED) ".[site]")
 	@touch $@
 
-.venv/.ready-test: $(READY) .venv/.ready-site requirements-test.txt
+.venv/.ready-test: $(READY) .venv/.ready-site
 	@echo "What the tests need: 0.8 GB on disk"
-	@$(call install,-r requirements-test.txt)
+	@$(call install,$(PINNED) ".[test]")
 	@touch $@
 
 class: $(READY) .venv/.ready-test  ## a class of 120, a third of it hostile, graded and killed on the way

@@ -200,7 +200,7 @@ def in_transformers(ours: Any, prompt: Tensor, new: int) -> Act:
 
 
 def shakespeare(here: Here) -> list[Row]:
-    """Train configs/shakespeare_gpu.yaml, and report its best loss on the whole last tenth."""
+    """Train training/configs/shakespeare_gpu.yaml, and report its best loss on the whole last tenth."""
     from trainers import of_shakespeare
 
     from training import settings

@@ -114,8 +114,7 @@ def _twin(model: LLaMA) -> LLaMA:
     with torch.device("meta"):
         twin = LLaMA(model.config)
     twin.load_state_dict(model.state_dict(), assign=True)
-    for new, old in zip(twin.blocks, model.blocks, strict=True):
-        new.self_attn.angles = old.self_attn.angles
+    twin.angles = model.angles
     return twin.eval()
 
 

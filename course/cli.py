@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import enum
 import importlib
+import importlib.util
 import os
 import sys
 from collections.abc import Iterable
@@ -25,6 +26,9 @@ if TYPE_CHECKING:  # training is not in an edition
 
 DESK = "course.desk.learner_commands"
 TRAINING = "training.commands"
+LABORATORY = "laboratory.study_command"
+EXPLORER = "explorer.explore_command"
+GRADING = "course.grading.grade_command"
 
 LEARN, TRAIN, TEACH, CONTRIBUTE = (
     "Learn",
@@ -35,23 +39,33 @@ LEARN, TRAIN, TEACH, CONTRIBUTE = (
 
 COMMANDS = {  # (panel of the help, module), in the order of the help
     **dict.fromkeys(("check", "watch", "hint", "lesson", "solution", "reset"), (LEARN, DESK)),
-    "explore": (LEARN, "explorer.explore_command"),
+    "explore": (LEARN, EXPLORER),
     **dict.fromkeys(("assemble", "doctor"), (LEARN, __name__)),
     **dict.fromkeys(("train", "translate", "generate", "chat", "evaluate"), (TRAIN, TRAINING)),
     **dict.fromkeys(("attention", "compare", "quantize", "export"), (TRAIN, TRAINING)),
-    "study": (TRAIN, "laboratory.study_command"),
-    "grade": (TEACH, "course.grading.grade_command"),
+    "study": (TRAIN, LABORATORY),
+    "grade": (TEACH, GRADING),
     "bundle": (TEACH, "course.edition.bundle_command"),
     "sync": (CONTRIBUTE, "course.judging.sync_command"),
+}
+# What an extra of pyproject.toml brings that its commands import, by the commands' module.
+EXTRAS: dict[str, tuple[str, tuple[str, ...]]] = {
+    **dict.fromkeys((TRAINING, LABORATORY), ("train", ("gguf", "scipy", "tensorboard"))),
+    EXPLORER: ("explore", ("anywidget", "latex2mathml", "marimo")),
+    GRADING: ("grade", ("pyseccomp",) if sys.platform == "linux" else ()),
 }
 IN_AN_EDITION = ("check", "watch", "hint", "lesson", "solution", "reset", "doctor")
 
 
 class OneCommand(TyperCommand):
-    """A command whose help is in plain words."""
+    """A command whose help is in plain words, and which says what it needs and is not installed."""
 
     def get_params(self, ctx: Any) -> Any:
         return list(map(in_plain_words, super().get_params(ctx)))
+
+    def invoke(self, ctx: Any) -> Any:
+        _need(COMMANDS[str(self.name)][1], str(self.name))
+        return super().invoke(ctx)
 
 
 class Commands(TyperGroup):
@@ -156,6 +170,7 @@ def assemble(
     from course.desk.standing import failing
 
     if model is Graduate.llama:
+        _need(TRAINING, "assemble llama")
         from course.assembly.own_llama import assemble_llama
 
         assemble_llama(_program(), answers, failing, data_dir, steps)
@@ -177,6 +192,18 @@ def doctor() -> None:
 
         walls = sandbox.in_words()
     raise typer.Exit(0 if examine(walls) else 1)
+
+
+def _need(module: str, command: str) -> None:
+    """Exit with the command that installs what is missing, if a package of the module's extra is."""
+    extra, packages = EXTRAS.get(module, ("", ()))
+    if missing := [name for name in packages if importlib.util.find_spec(name) is None]:
+        typer.echo(
+            f"course {command} needs {', '.join(missing)}, not installed here: "
+            f'pip install -e ".[{extra}]"',
+            err=True,
+        )
+        raise typer.Exit(2)
 
 
 def _program() -> Program:

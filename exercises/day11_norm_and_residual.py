@@ -44,8 +44,8 @@ class LayerNorm(nn.Module):
         - A mean of 1000 with a standard deviation of 0.1 in float32 is normalized correctly, and so are
           features of 300 in float16, whose squares float16 cannot represent.
         """
-        # 1. Subtract each vector's own mean. Upcast half precision first, as in attention.
-        # 2. Divide by the standard deviation; vector_norm computes the variance without storing squares.
+        # 1. Compute each vector's own mean and variance. Upcast half precision first, as in attention.
+        # 2. Subtract the mean, and divide by the standard deviation.
         # 3. Apply the scale and the shift.
         raise NotImplementedError
 

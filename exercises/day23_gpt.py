@@ -14,12 +14,6 @@ What is imported from them below:
         Normalize every vector to mean 0 and variance 1, then scale and shift it.
         called with (x)
             Normalize the last axis, with the biased variance σ² (divisor n).
-    attention(query, key, value, mask=None, dropout=None)
-        Compute scaled dot-product attention: each query's output is a weighted mean of the values.
-        Returns: The output `(…, T_q, d_v)` and the weights `(…, T_q, T_k)`; both are 0 where every key is
-        masked.
-    clones(module, n)
-        Return n deep copies of a module, as an `nn.ModuleList`.
     Block(size, self_attn, feed_forward, dropout)
         Apply one layer of GPT-2: pre-norm causal self-attention, then the feed-forward network.
         called with (x)
@@ -39,7 +33,7 @@ import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from implementation import LayerNorm, attention, clones
+from implementation import LayerNorm
 from variants.gpt import Block, FeedForward, GPTConfig
 
 
@@ -53,6 +47,8 @@ class CausalSelfAttention(nn.Module):
     - `w_qkv` is an `nn.Linear(d_model, 3 · d_model)` with a bias. Its outputs are the query, the key and the
       value, d_model features each, side by side in that order. Within each of the three, head i, counted
       from 0, has features i·d_k to (i+1)·d_k − 1.
+    - Attend by PyTorch's `F.scaled_dot_product_attention`, by day 8's `attention` (from `implementation`),
+      or by code of your own.
     - `w_o` is an `nn.Linear(d_model, d_model)` with a bias. The state dict holds the parameters of these
       two, and nothing else.
 

@@ -20,9 +20,13 @@ What is imported from them below:
         Return the position of a chunk's first token: the number of tokens that the cache holds.
     LLaMABlock(config, angles)
         Apply one layer of LLaMA, called as `block(x, cache, layer)`.
+        called with (x, cache=None, layer=None, rotation=None)
+            Map `(B, T, d_model)` to the same shape and dtype.
     LLaMAConfig(vocab=32000, context=2048, n_layers=32, n_heads=32, n_kv_heads=32, d_model=4096, d_ff=11008,
             eps=1e-06, base=10000.0)
         The sizes of a LLaMA.
+    rotation_of(module, start, x)
+        Return cosines and sines for a chunk whose first token is at position `start`, by a module's `angles`.
     RMSNorm(features, eps)
         Normalize every vector to a mean square of 1, then scale it.
         called with (x)
@@ -36,7 +40,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from variants.kv_cache import KVCache, past_length
-from variants.llama import LLaMABlock, LLaMAConfig
+from variants.llama import LLaMABlock, LLaMAConfig, rotation_of
 from variants.norms import RMSNorm
 from variants.rope import rope_angles
 
@@ -84,6 +88,8 @@ class LLaMA(nn.Module):
 
         The chunk follows what the cache holds; without a cache it is the full text.
 
+        - A block takes the chunk's cosines and sines as its fourth argument: `rotation_of(self, past, x)`
+          computes them from `self.angles`, the blocks' own tensor. Without them each block computes its own.
         - `tokens` holds ids `(B, T)`; T may be 0. There is no padding mask: padding at the end of a
           shorter row does not change what precedes it.
         - `cache` is one of `new_cache(config, B, max_len)` that has read the tokens before these;
@@ -99,6 +105,7 @@ class LLaMA(nn.Module):
                 heads or rows, a different dtype or device, or no room.
         """
         # 1. Check that cached and new tokens fit into the context. Only attention uses positions.
-        # 2. Apply the blocks in turn, each with its own layer of the cache.
-        # 3. Normalize, and compute the logits.
+        # 2. Compute the cosines and sines of these positions, once for all layers.
+        # 3. Apply the blocks in turn, each with its own layer of the cache.
+        # 4. Normalize, and compute the logits.
         raise NotImplementedError

@@ -35,9 +35,15 @@ ROOMS = {
 # Files that are read or started and not imported, and what reads them: tests, or modules of ours. Some rooms
 # are listed as well: their tests run the `course` command, whose imports are not followed.
 READ: dict[str, tuple[str, ...]] = {
-    **dict.fromkeys(("CONTRIBUTING.md", "NOTES.md", "LICENSE", ".editorconfig"), ()),
     **dict.fromkeys(
         (
+            *(
+                "CHANGELOG.md",
+                "CITATION.cff",
+                "LICENSE",
+                ".editorconfig",
+                ".pre-commit-config.yaml",
+            ),
             ".ci/*",
             ".dockerignore",
             ".gitignore",
@@ -49,17 +55,21 @@ READ: dict[str, tuple[str, ...]] = {
     "benchmarks/*.py": ("tests/training/test_on_gpu.py",),
     "README.md": (
         "tests/course/test_readme.py",
-        "tests/course/test_pictures.py",
+        "tests/website/test_pictures.py",
         "tests/website/test_pages.py",
     ),
     "docs/*": ("tests/course/test_readme.py", "tests/website/test_site.py"),
-    "pictures/*": ("tests/course/test_readme.py", "tests/course/test_pictures.py"),
+    "website/pictures/*": ("tests/course/test_readme.py", "tests/website/test_pictures.py"),
     "Makefile": ("tests/course/test_first_contact.py", "tests/test_selection.py"),
-    "requirements*.txt": ("tests/course/test_first_contact.py",),
+    **dict.fromkeys(
+        ("requirements.txt", "constraints.txt"), ("tests/course/test_first_contact.py",)
+    ),
     ".devcontainer/*": ("tests/course/test_first_contact.py",),
+    "CONTRIBUTING.md": ("tests/course/test_readme.py",),
+    ".github/*": ("tests/course/test_integrations.py",),
     "integrations/*": ("tests/course/test_first_contact.py", "tests/course/test_integrations.py"),
-    "configs/*": ("tests/training/test_settings.py", "tests/explorer/test_model.py"),
-    "studies/*": ("tests/laboratory",),
+    "training/configs/*": ("tests/training/test_settings.py", "tests/explorer/test_model.py"),
+    "laboratory/studies/*": ("tests/laboratory",),
     "paper_notes/*": ("tests/notebooks/test_lessons.py", "tests/website/test_pages.py"),
     "exercises/stubs.json": ("course/references/written.py",),
     "course/judging/sync_command.py": ("tests/course/desk/test_learner_commands.py",),

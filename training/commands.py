@@ -69,18 +69,20 @@ def train(
     task: Annotated[
         str,
         typer.Argument(
-            metavar="TASK", help="copy, sorting, arithmetic, shakespeare, text or translation."
+            metavar="TASK|FILE",
+            help="copy, sorting, arithmetic, shakespeare, text or translation; or a file of settings.",
         ),
     ],
     config: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Settings; configs/<task>.yaml if left out.")
+        Path | None,
+        typer.Option(metavar="FILE", help="Settings; training/configs/<task>.yaml if left out."),
     ] = None,
     changes: Annotated[
         list[str] | None,
         typer.Option(
             "--set",
             metavar="KEY=VALUE",
-            help="Change a setting. training/settings.py explains each one; configs/ has examples.",
+            help="Change a setting. training/settings.py explains each one; training/configs/ has examples.",
         ),
     ] = None,
     steps: Annotated[int | None, typer.Option(min=1, help="Number of optimizer steps.")] = None,

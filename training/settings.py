@@ -1,4 +1,4 @@
-"""The settings of a run: a YAML file in `configs/`, changes by `--set`, and what is allowed.
+"""The settings of a run: a YAML file in `training/configs/`, changes by `--set`, and what is allowed.
 
 The defaults are the paper's: post-norm, P_drop = 0.1, ε_ls = 0.1, the learning rate of §5.3.
 """
@@ -16,7 +16,7 @@ import yaml
 
 from training.errors import Refused
 
-CONFIGS = Path(__file__).resolve().parent.parent / "configs"
+CONFIGS = Path(__file__).resolve().with_name("configs")
 TASKS = ("copy", "sorting", "arithmetic", "shakespeare", "text", "translation")
 OF_LANGUAGE = ("shakespeare", "text")
 MODELS = ("paper", "gpt", "llama")
@@ -191,7 +191,9 @@ def load(path: Path) -> Settings:
     try:
         return from_yaml(path.read_bytes(), path)
     except OSError as error:
-        raise Refused(f"{path} cannot be read: {error.strerror}") from error
+        moved = "; the shipped settings are in training/configs/"
+        where = moved if path.parts[0] == "configs" else ""
+        raise Refused(f"{path} cannot be read: {error.strerror}{where}") from error
 
 
 def named(path: Path) -> set[str]:

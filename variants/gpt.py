@@ -25,13 +25,7 @@ import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from implementation import (
-    EncoderLayer,
-    LayerNorm,
-    PositionwiseFeedForward,
-    attention,
-    clones,
-)
+from implementation import LayerNorm, SublayerConnection
 
 
 @dataclass(frozen=True)
@@ -88,14 +82,15 @@ class CausalSelfAttention(nn.Module):
         key = key.unflatten(-1, (self.n_heads, -1)).transpose(1, 2)  # (B, h, T, d_k)
         value = value.unflatten(-1, (self.n_heads, -1)).transpose(1, 2)  # (B, h, T, d_k)
         # 3. Attend from each token to itself and to earlier tokens.
-        size = x.size(1)
-        mask = torch.ones(1, size, size, dtype=torch.bool, device=x.device).tril()  # (1, T, T)
-        heads, _ = attention(query, key, value, mask, self.dropout)  # (B, h, T, d_k)
+        p = self.dropout.p if self.training else 0.0
+        heads = F.scaled_dot_product_attention(
+            query, key, value, dropout_p=p, is_causal=True
+        )  # (B, h, T, d_k)
         # 4. Join the heads, and apply the output projection.
         return self.w_o(heads.transpose(1, 2).flatten(-2))  # (B, T, d_model)
 
 
-class FeedForward(PositionwiseFeedForward):
+class FeedForward(nn.Module):
     """Apply the feed-forward network of day 10 with GELU, a smooth ReLU, and without dropout inside.
 
         FFN(x) = GELU(x W₁ + b₁) W₂ + b₂
@@ -106,15 +101,16 @@ class FeedForward(PositionwiseFeedForward):
     """
 
     def __init__(self, d_model: int, d_ff: int):
-        super().__init__(d_model, d_ff, dropout=0.0)
+        super().__init__()
+        self.w_1 = nn.Linear(d_model, d_ff)
+        self.w_2 = nn.Linear(d_ff, d_model)
 
     def forward(self, x: Float[Tensor, "*batch d_model"]) -> Float[Tensor, "*batch d_model"]:
         """Map `(…, d_model)` to the same shape and dtype."""
-        hidden = F.gelu(self.w_1(x), approximate="tanh")  # (…, d_ff)
-        return self.w_2(hidden)  # (…, d_model)
+        return self.w_2(F.gelu(self.w_1(x), approximate="tanh"))  # (…, d_model)
 
 
-class Block(EncoderLayer):
+class Block(nn.Module):
     """Apply one layer of GPT-2: pre-norm causal self-attention, then the feed-forward network.
 
         x ← x + Dropout(Attention(LN(x)))
@@ -126,12 +122,17 @@ class Block(EncoderLayer):
     """
 
     def __init__(self, size: int, self_attn: nn.Module, feed_forward: nn.Module, dropout: float):
-        super().__init__(size, self_attn, feed_forward, dropout, norm="pre")
+        super().__init__()
+        self.self_attn = self_attn
+        self.feed_forward = feed_forward
+        # The norm and the dropout of each part, with day 12's names.
+        self.sublayer = nn.ModuleList(SublayerConnection(size, dropout, "pre") for _ in range(2))
 
     def forward(self, x: Float[Tensor, "B T d_model"]) -> Float[Tensor, "B T d_model"]:
         """Map `(B, T, d_model)` to the same shape and dtype."""
-        x = self.sublayer[0](x, self.self_attn)
-        return self.sublayer[1](x, self.feed_forward)  # (B, T, d_model)
+        attn, ffn = self.sublayer
+        x = x + attn.dropout(self.self_attn(attn.norm(x)))  # (B, T, d_model)
+        return x + ffn.dropout(self.feed_forward(ffn.norm(x)))  # (B, T, d_model)
 
 
 class GPT(nn.Module):
@@ -156,13 +157,15 @@ class GPT(nn.Module):
         self.positions = nn.Embedding(config.context, config.d_model)
         self.dropout = nn.Dropout(config.dropout)
         # 2. Make the blocks, each with its own weights, and the final norm.
-        block = Block(
-            config.d_model,
-            CausalSelfAttention(config.d_model, config.n_heads, config.dropout),
-            FeedForward(config.d_model, config.d_ff),
-            config.dropout,
+        self.blocks = nn.ModuleList(
+            Block(
+                config.d_model,
+                CausalSelfAttention(config.d_model, config.n_heads, config.dropout),
+                FeedForward(config.d_model, config.d_ff),
+                config.dropout,
+            )
+            for _ in range(config.n_layers)
         )
-        self.blocks = clones(block, config.n_layers)
         self.norm = LayerNorm(config.d_model)
         # 3. Initialize every matrix from N(0, 0.02²), those that write to the residual stream with a
         #    smaller standard deviation: their 2 N outputs add up. Biases are 0.

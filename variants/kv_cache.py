@@ -20,7 +20,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from implementation import attention
-from variants.gpt import GPT, Block, CausalSelfAttention, GPTConfig
+from variants.gpt import GPT, CausalSelfAttention, GPTConfig
 from variants.sampling import generate
 
 # --- Day 25 · KV cache ----------------------------------------------------------------------------
@@ -173,28 +173,8 @@ class CachedSelfAttention(CausalSelfAttention):
         return self.w_o(heads.transpose(1, 2).flatten(-2))  # (B, T_q, d_model)
 
 
-class CachedBlock(Block):
-    """A block of day 23 whose attention is called as `self_attn(x, cache, layer)`."""
-
-    def forward(
-        self,
-        x: Float[Tensor, "B T d_model"],
-        cache: KVCache | None = None,
-        layer: int | None = None,
-    ) -> Float[Tensor, "B T d_model"]:
-        """Map `(B, T, d_model)` to the same shape and dtype."""
-        x = self.sublayer[0](x, lambda x: self.self_attn(x, cache, layer))
-        return self.sublayer[1](x, self.feed_forward)  # (B, T, d_model)
-
-
 class CachedGPT(GPT):
     """The GPT of day 23, which can also continue a text that a cache holds; its state dict is the same."""
-
-    def __init__(self, config: GPTConfig):
-        super().__init__(config)
-        # 1. The same modules with the same weights, called with a cache.
-        for block in self.blocks:
-            block.__class__, block.self_attn.__class__ = CachedBlock, CachedSelfAttention
 
     def forward(
         self, tokens: Int[Tensor, "B T"], cache: KVCache | None = None
@@ -210,9 +190,13 @@ class CachedGPT(GPT):
         past = past_length(tokens, cache, self.config)
         positions = torch.arange(past, past + tokens.size(1), device=tokens.device)  # (T,)
         x = self.dropout(self.embed(tokens) + self.positions(positions))  # (B, T, d_model)
-        # 2. Through the blocks in turn, each with its own layer of the cache, and the final norm.
+        # 2. Through the blocks in turn. Each attends by its own weights, with its own layer of the cache.
         for layer, block in enumerate(self.blocks):
-            x = block(x, cache, layer)  # (B, T, d_model)
+            attn, ffn = block.sublayer
+            attended = CachedSelfAttention.forward(block.self_attn, attn.norm(x), cache, layer)
+            x = x + attn.dropout(attended)  # (B, T, d_model)
+            x = x + ffn.dropout(block.feed_forward(ffn.norm(x)))  # (B, T, d_model)
+        # 3. The final norm, and the logits.
         return F.linear(self.norm(x), self.embed.weight)  # (B, T, V)
 
 

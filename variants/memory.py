@@ -160,9 +160,9 @@ def layer_activations(sizes: Sizes, step: Step) -> dict[str, int]:
         projections   3 B T d s             inputs of w_q, w_k, w_v; of w_o; of w_1
         heads         B T (d + 2 d_kv) s    queries, keys, values
         weights       2 B h T² s            output of the softmax; weights that multiply the values
-                      fused: B h T s        log-sum-exp of each row; paper: + T² s, the mask as numbers
-        masks         2 T² h / G            bools, for scores and for weights; not fused
-        angles        2 T d_k s             LLaMA: cosines and sines, for queries and for keys; not fused
+                      kernel: B h T s       log-sum-exp of each row; paper: + T² s, the mask as numbers
+                      GPT-2, dropout: 2 B h T² s, and for B = 1 copies of queries and keys, 2 T d s
+        masks         2 T²                  bools, for scores and for weights; paper, not fused
         feed-forward  B T f s · 1           ReLU: its output, the input of w_2; 2 with dropout
                                 2           GELU: its input and output
                                 5           SwiGLU: W x, σ(W x), Swish, V x, product; fused: 4, no σ
@@ -179,17 +179,17 @@ def layer_activations(sizes: Sizes, step: Step) -> dict[str, int]:
     square, s, m = step.tokens**2, step.number, step.dropped
     pairs = step.batch * sizes.heads * square
     llama, paper = sizes.model == "llama", sizes.model == "paper"
+    written = paper and not step.fused  # GPT-2 and LLaMA call PyTorch's kernel as they are
     hidden = 5 - step.fused if llama else 1 + bool(m) if paper else 2
-    if step.fused:
-        kept, masks = (step.batch * sizes.heads * step.tokens + square * paper) * s, 0
+    if written or m:
+        kept = 2 * pairs * s + 2 * rows * d * s * (step.batch == 1 and not written)
     else:
-        kept, masks = 2 * pairs * s, 2 * square * (sizes.heads // sizes.groups) * FLAG
+        kept = (step.batch * sizes.heads * step.tokens + square * paper) * s
     return {
         "projections": 3 * rows * d * s,
         "heads": rows * (d + 2 * sizes.d_kv) * s,
         "weights": kept,
-        "masks": masks,
-        "angles": 2 * step.tokens * (d // sizes.heads) * s * (llama and not step.fused),
+        "masks": 2 * square * FLAG * written,
         "feed-forward": hidden * rows * f * s,
         "norms": 2 * _norm(sizes, step),
         "dropout": 0 if llama else (2 * rows * d + pairs + rows * f * paper) * m,
@@ -207,7 +207,7 @@ def outer_activations(sizes: Sizes, step: Step) -> dict[str, int]:
     """Return the bytes that autograd stores outside the layers.
 
     ids           8 B (T + 1) + 8 B T   tokens, and a copy as targets. GPT-2, not fused: + 8 T
-    angles        2 context d_k s       LLaMA, fused: cosines and sines of all positions
+    angles        2 T d_k s             LLaMA: cosines and sines; recomputed: none
     dropout       B T d m               of the embedding; not LLaMA
     norm          B T (2 d + 2) s       the last LayerNorm, if there is one; fused: B T (d + 2) s
                   B T (2 d + 1) s       the last RMSNorm
@@ -220,7 +220,7 @@ def outer_activations(sizes: Sizes, step: Step) -> dict[str, int]:
     ids = step.batch + rows + copied + step.tokens * (sizes.model == "gpt" and not step.fused)
     return {
         "ids": ids * INDEX,
-        "angles": 2 * sizes.context * (d // sizes.heads) * s * (llama and step.fused),
+        "angles": 2 * step.tokens * (d // sizes.heads) * s * (llama and not step.recompute),
         "dropout": 0 if llama else rows * d * step.dropped,
         "norm": _norm(sizes, step) * sizes.last_norm,
         "head": rows * (d + sizes.vocab) * s,

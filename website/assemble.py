@@ -13,10 +13,10 @@ import nbformat
 
 from course.curriculum import DAYS, PARTS, ROOT, module_of
 from course.references.stubs import stub_text
-from course.signposts import linked_transformer, replacements
 from explorer.topics import STILLS, TOPICS
 from website.explored import pictures
 from website.lessons import lesson_page
+from website.signposts import linked_transformer, replacements
 
 WEBSITE = Path(__file__).parent
 PAGES = WEBSITE / "pages"
@@ -24,15 +24,16 @@ TEXTS = (
     "README.md",
     "docs/*.md",
     "CONTRIBUTING.md",
-    "NOTES.md",
+    "docs/decisions/*.md",
     "paper_notes/*.md",
-    "studies/**/*.md",
+    "laboratory/studies/**/*.md",
     "integrations/README.md",
     "benchmarks/README.md",
 )
 MENU = (
     "docs/start",
     "How a day goes <docs/learn>",
+    "docs/pytorch",
     "Lessons <lessons/index>",
     "explorer",
     "Papers <paper_notes/index>",
@@ -40,16 +41,16 @@ MENU = (
     "commands",
     "docs/train",
     "docs/find_out",
-    "Studies <studies/README>",
+    "Studies <laboratory/studies/README>",
     "docs/teach",
     "docs/grade",
     "Integrations <integrations/README>",
     "docs/how_it_works",
     "benchmarks/README",
     "CONTRIBUTING",
-    "NOTES",
+    "Decisions <docs/decisions/README>",
 )
-STUDIES = ROOT / "studies" / "README.md"
+STUDIES = ROOT / "laboratory" / "studies" / "README.md"
 LINK = re.compile(r"\]\(([\w./-]+)\)")
 
 
@@ -87,7 +88,7 @@ def _made() -> Iterator[tuple[str, str]]:
         # To download: without the answer, and as they are in the repository.
         yield f"_extra/lessons/{day.stem}.ipynb", day.lesson.read_text(encoding="utf-8")
         yield f"_extra/exercises/{day.stem}.py", stub_text(day)
-    yield "studies/README.md", _studies()
+    yield "laboratory/studies/README.md", _studies()
     yield "index.md", _first_page()
     yield "lessons/index.md", _lessons()
     yield "paper_notes/index.md", _paper_notes()
@@ -105,7 +106,7 @@ def _first_page() -> str:
 
 
 def _studies() -> str:
-    """The text of `studies/README.md`, and the studies in the menu."""
+    """The text of `laboratory/studies/README.md`, and the studies in the menu."""
     pages = [path.relative_to(STUDIES.parent) for path in STUDIES.parent.glob("*/**/*.md")]
     pages.sort(key=lambda page: (page.parent, page.stem != "report"))
     kinds = {"report": "report", "reading": "what was expected"}

@@ -1,7 +1,7 @@
 """Take pictures of the explorer's pages, or of some: `python -m website.stills [NAME]…`, after a change.
 
 The site shows them, as the pages themselves need Python: a still and a short animation of each page, light
-and dark. It takes a browser and requirements-test.txt.
+and dark. It takes a browser and the extra `test`.
 """
 
 from __future__ import annotations

@@ -28,6 +28,10 @@ if TYPE_CHECKING:
     from training.settings import Settings
 
 PAPERS_OWN = (PAPER, "make_model")
+LLAMA = [
+    ("variants/llama.py", "LLaMA"),
+    ("variants/grouped_query.py", "RotaryGroupedQueryAttention"),
+]
 LANGUAGE_MODELS = {
     "paper": [
         (PAPER, name)
@@ -42,13 +46,13 @@ LANGUAGE_MODELS = {
         )
     ],
     "gpt": [("variants/gpt.py", "GPT")],
-    "llama": [("variants/llama.py", "LLaMA")],
+    "llama": LLAMA,
 }
 """What a run's model is made of, by the setting `model`: the definitions that it asks for."""
 DECODING = [("variants/sampling.py", "sample"), ("variants/kv_cache.py", "Reader")]
 PUBLISHED = {
     "gpt2": [("variants/kv_cache.py", "CachedGPT"), *DECODING],
-    "llama": [("variants/llama.py", "LLaMA"), *DECODING],
+    "llama": [*LLAMA, *DECODING],
 }
 """What a published model is computed with, by its architecture."""
 
@@ -125,6 +129,9 @@ def put_in(definitions: list[tuple[str, str]], folder: Path, answers: str) -> Pu
     used = _exercises(definitions)
     files = _files(folder, used)
     module, own, filled = put_together(files, _references(definitions))
+    if hasattr(module, "RotaryAttention"):  # written flat: here it is to be made of parts
+        parts = sys.modules["variants.grouped_query"]
+        module.RotaryAttention = parts.RotaryGroupedQueryAttention  # type: ignore[attr-defined]
     among = {name for names in used.values() for name in names}
     own = [name for name in own if name in among]
     filled = {

@@ -41,14 +41,17 @@ def names_like(asked: str, day: Day, names: Sequence[str]) -> list[str]:
         names: those of its checks.
 
     Raises:
-        LookupError: there is no such check; the message names the nearest.
+        LookupError: there is no such check; the message names the nearest, and all.
     """
     wanted = f"{PREFIX}{asked.removeprefix(PREFIX)}"
     found = [name for name in names if wanted in (name, name.partition("[")[0])]
     if found:
         return found
     near = difflib.get_close_matches(wanted, names, 1, cutoff=0.0)
-    raise LookupError(f"day {day.number} has no check {asked!r}; the nearest is {near[0]!r}")
+    known = dict.fromkeys(name.removeprefix(PREFIX).partition("[")[0] for name in names)
+    raise LookupError(
+        f"day {day.number} has no check {asked!r}; the nearest is {near[0]!r}. It has: {', '.join(known)}"
+    )
 
 
 def snippet(day: Day, name: str, seed: int = 0, device: str = "cpu") -> str:

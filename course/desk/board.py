@@ -20,7 +20,18 @@ def board(results: dict[int, DayResult], to: Console) -> RenderableType:
     """Forty days in their three parts, what passes, what is next, where the last failure was."""
     parts = [_part(number, part, results) for number, part in enumerate(PARTS, 1)]
     days = next(table for table in _arrangements(parts) if _fits(table, to))
-    return Group(_headline(results, to.width), "", days, _legend(), "", *_next_steps(results))
+    above, below = _headline(results, to.width), (_legend(), "", *_next_steps(results))
+    whole = Group(above, "", days, *below)
+    if not to.is_terminal or len(to.render_lines(whole, pad=False)) < to.height:
+        return whole
+    here = next((day for day, result in results.items() if result.status != "passed"), 0)
+    folded = [
+        parts[number - 1]
+        if here in [day.number for day in part.days]
+        else _folded(number, part, results)
+        for number, part in enumerate(PARTS, 1)
+    ]
+    return Group(above, "", *folded, "", *below)
 
 
 def _arrangements(parts: Sequence[Table]) -> Iterator[Table]:
@@ -48,6 +59,13 @@ def _headline(results: dict[int, DayResult], width: int) -> RenderableType:
     count = f"  {len(passed)} of {len(DAYS)} days"
     title = Text.assemble(("Transformers from scratch", "bold"), (count, "quiet"))
     return Group(title, bar)
+
+
+def _folded(number: int, part: Part, results: dict[int, DayResult]) -> Text:
+    """A part in a line, where the screen is too short for its days."""
+    passed = sum(_status(day, results) in ("passed", "watertight") for day in part.days)
+    count = f"  {passed} of {len(part.days)} days"
+    return Text.assemble((f"     {number} · {part.title}", "bold"), (count, "quiet"))
 
 
 def _part(number: int, part: Part, results: dict[int, DayResult]) -> Table:

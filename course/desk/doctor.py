@@ -33,7 +33,6 @@ NEEDED = (
     "watchfiles",
     "tokenizers",
     "sacrebleu",
-    "tensorboard",
 )
 ENOUGH_MEMORY = 2 * 2**30
 MARKS_OF = {True: Text("✔", "passed"), False: Text("✘", "failed"), None: Text("·", "quiet")}

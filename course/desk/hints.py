@@ -25,13 +25,13 @@ def read_hints(day: Day) -> dict[str, list[str]]:
     return hints
 
 
-def next_hint(day: Day, exercise: str) -> tuple[list[str], int]:
-    """All hints given so far and one more, and how many there are in all."""
-    hints = read_hints(day)[exercise]
+def next_hint(day: Day, exercise: str) -> tuple[dict[int, str], int]:
+    """The next hint by its number, or all where all have been given, and how many there are in all."""
+    hints = dict(enumerate(read_hints(day)[exercise], 1))
     key = f"{day.stem}/{exercise}"
     with changing(GIVEN) as given:
-        count = given[key] = min(int(given.get(key, 0)) + 1, len(hints))
-    return hints[:count], len(hints)
+        count = given[key] = int(given.get(key, 0)) + 1
+    return ({count: hints[count]} if count in hints else hints), len(hints)
 
 
 def give_back(day: Day) -> bool:

@@ -9,14 +9,15 @@ import shutil
 import sys
 import textwrap
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
 from rich.text import Text
 
 from course.checks.answers import find_answer
@@ -27,11 +28,12 @@ from course.desk.board import board as board_
 from course.desk.hints import give_back, next_hint
 from course.desk.jupyter import JupyterFailed, serve
 from course.desk.standing import all_results, next_day
-from course.desk.state import belongs_on_board, keep_result
+from course.desk.state import belongs_on_board, keep_result, kept_result
+from course.desk.verdicts import LOOKING, diagnoses, invitation, outcome_of, there, verdict
 from course.desk.verdicts import case as case_
-from course.desk.verdicts import diagnoses, there, verdict
 from course.desk.verdicts import hint as hint_
-from course.desk.watching import LOOKING, UNKNOWN, Watch
+from course.desk.waiting import Waiting
+from course.desk.watching import Watch
 from course.judging.digests import verdict_digest
 from course.judging.recorded import NotRecorded
 from course.judging.results import CheckResult, DayResult, report_json
@@ -45,12 +47,12 @@ from course.terminal.arguments import (
     Days,
     Device,
     OneDay,
+    OneDayOrNext,
     Seed,
     complete_day,
-    day_argument,
     days_argument,
 )
-from course.workers.checking import Checked, check_days
+from course.workers.checking import Checked, Checking, check_days
 
 
 def board() -> None:
@@ -95,19 +97,22 @@ def check(
     console = display.console(stderr=as_json)
     marks = {day: verdict_digest(day, find_answer(day, answers)) for day in wanted}
     results: list[DayResult] = []
+
+    def wait(day: Day, checking: Checking) -> Checked:
+        with Waiting(console, day) as waiting:
+            return waiting.until(checking)
+
     try:
-        for checked in check_days(wanted, answers, seed, device.value):
-            if not as_json:
-                _print_verdict(console, checked, device, seed)
-            waited_for = checked.is_waited_for
-            result = checked.look(long=True)  # which takes seconds, and may find nothing
+        for checked in check_days(wanted, answers, seed, device.value, wait):
+            if as_json:
+                result = checked.look(long=True)
+                if not all(search.done for search in checked.searches):
+                    print(outcome_of(checked.searches, result), file=sys.stderr)
+            else:
+                result = _print_and_look(console, checked, device, seed)
             results.append(result)
             if belongs_on_board(answers, seed, device.value):
                 keep_result(result, marks[result.day])
-            if not as_json:
-                _print_diagnosis(console, checked, result, waited_for)
-            if waited_for and not as_json:
-                console.print(there(result, seed))
     except NotRecorded as error:
         raise typer.BadParameter(str(error)) from error
     if as_json:
@@ -115,38 +120,56 @@ def check(
     raise typer.Exit(0 if all(result.status == "passed" for result in results) else 1)
 
 
-def _print_verdict(console: Console, checked: Checked, device: Device, seed: int) -> None:
-    """Print the verdict, and whether a diagnosis is still searched."""
-    console.print(verdict(checked.verdict, seed=seed))
+def _print_and_look(console: Console, checked: Checked, device: Device, seed: int) -> DayResult:
+    """Print the verdict, and what the search for a diagnosis, which takes seconds, comes to.
+
+    In a terminal the verdict is replaced by the one with the diagnosis in its place, if it fits the screen.
+    """
+    first = Group(*_verdict_lines(checked, device, seed))
+    search, waited_for = checked.search, checked.is_waited_for
+    if waited_for or (search is not None and not search.done):
+        fits = len(console.render_lines(first, pad=False)) < console.height
+        if console.is_terminal and fits:
+            try:
+                with Live(first, console=console, auto_refresh=False, transient=True):
+                    checked.look(long=True)
+            finally:
+                console.print(verdict(checked.result, seed=seed))
+        else:
+            console.print(first)
+            _print_diagnosis(console, checked.look(long=True), waited_for, seed)
+        if words := outcome_of(checked.searches, checked.result):
+            console.print(Text(f"  {words}", "quiet"))
+    else:
+        console.print(first)
+    return checked.result
+
+
+def _verdict_lines(checked: Checked, device: Device, seed: int) -> Iterator[RenderableType]:
+    """The verdict, and whether a diagnosis is still searched."""
+    yield verdict(checked.verdict, seed=seed)
     if device is not Device.cpu and not checked.verdict.asks_of(device.value):
         where = f"nothing of day {checked.verdict.day.number} can run on {device}."
-        console.print(Text(f"  Checked on the CPU: {where}", "quiet"))
+        yield Text(f"  Checked on the CPU: {where}", "quiet")
     if checked.search is not None and not checked.search.done and checked.verdict.is_puzzling:
-        console.print(Text(f"  {LOOKING}", "quiet"))
+        yield Text(f"  {LOOKING}", "quiet")
 
 
-def _print_diagnosis(
-    console: Console, checked: Checked, result: DayResult, waited_for: bool
-) -> None:
-    """Print what was found, or that nothing was; the practice GPU's own is printed with its checks."""
+def _print_diagnosis(console: Console, result: DayResult, waited_for: bool, seed: int) -> None:
+    """Print what was found; the practice GPU's own is printed with its checks, and so are invitations that
+    waited for it."""
+    if waited_for and result.invitations:
+        console.print(there(result, seed), *invitation(result, seed), sep="\n")
+        return
     here = [one for one in result.checks if not (waited_for and one.device == PRACTICE)]
     if any(check.misconception for check in here):
         console.print(diagnoses(replace(result, checks=tuple(here))))
-    elif checked.search is not None and checked.search.wanted and result.is_puzzling:
-        longer = f"Not found in time: `course watch {result.day.number}` looks longer."
-        console.print(Text(f"  {UNKNOWN if checked.search.done else longer}", "quiet"))
+    if waited_for:
+        console.print(there(result, seed))
 
 
 def watch(
-    day: Annotated[
-        Day | None,
-        typer.Argument(
-            parser=day_argument,
-            metavar="DAY",
-            help="8, day08 or a topic; the next that does not pass if left out",
-            autocompletion=complete_day,
-        ),
-    ] = None,
+    day: OneDayOrNext = None,
     answers: Answers = EXERCISES,
     device: Annotated[Device, typer.Option(help="Where a PyTorch day is checked.")] = Device.cpu,
     seed: Seed = 0,
@@ -163,7 +186,9 @@ def hint(
     day: OneDay,
     exercise: Annotated[
         str | None,
-        typer.Argument(metavar="EXERCISE", help="An exercise of the day; the first if left out."),
+        typer.Argument(
+            metavar="EXERCISE", help="An exercise of the day; the first that is open if left out."
+        ),
     ] = None,
 ) -> None:
     """Show one more hint each time; the last is nearly the answer."""
@@ -171,7 +196,8 @@ def hint(
         raise typer.BadParameter(
             f"Day {day.number} has no exercise '{exercise}': it has {', '.join(day.exercises)}."
         )
-    chosen = exercise or day.exercises[0]
+    last = kept_result(day)
+    chosen = exercise or (last.next_exercise if last else day.exercises[0])
     display.console().print(hint_(day, chosen, *next_hint(day, chosen)), crop=False)
     others = [name for name in day.exercises if name != chosen]
     if exercise is None and others:
@@ -197,8 +223,9 @@ def reset(day: OneDay) -> None:
     )
 
 
-def lesson(day: OneDay) -> None:
+def lesson(day: OneDayOrNext = None) -> None:
     """Open a copy of the day's lesson, to run and to change."""
+    day = day or next_day()
     _open_copy(day, day.lesson, _without_outputs)
 
 
@@ -286,7 +313,9 @@ def _open_copy(day: Day, notebook: Path, prepare: Callable[[dict[str, Any]], Non
     console.print(
         f"The exercise: {display.shown(day.stub)}, checked by `course watch {day.number}`"
     )
-    if sys.stdout.isatty() and "COURSE_NO_BROWSER" not in os.environ:
+    if os.environ.get("COURSE_NO_BROWSER", "0") not in ("", "0"):
+        console.print(Text("Jupyter is not started: COURSE_NO_BROWSER is set.", "quiet"))
+    elif sys.stdout.isatty():
         try:
             serve(copy, lambda line: console.print(Text(line), soft_wrap=True))
         except JupyterFailed as error:

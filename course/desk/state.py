@@ -71,10 +71,10 @@ def keep_result(result: DayResult, mark: str) -> None:
         table[result.day.stem] = result.as_json() | {"fingerprint": mark, "begun": result.begun}
 
 
-def kept_result(day: Day, mark: str) -> DayResult | None:
-    """The remembered verdict, if it is about this very file."""
+def kept_result(day: Day, mark: str | None = None) -> DayResult | None:
+    """The remembered verdict, if it is about the very file of this digest; without one, on any file."""
     entry = recall("results").get(day.stem)
-    if not isinstance(entry, dict) or entry.get("fingerprint") != mark:
+    if not isinstance(entry, dict) or mark not in (None, entry.get("fingerprint")):
         return None
     try:
         checks = [{name: check[name] for name in KEPT} for check in entry["checks"]]

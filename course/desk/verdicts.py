@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from rich.console import Group, RenderableType
 from rich.padding import Padding
@@ -16,8 +16,12 @@ from course.checks.arrays import PRACTICE
 from course.checks.loading import CORE
 from course.curriculum import Day
 from course.desk.prose import Prose
-from course.judging.results import RUNNING, CheckResult, DayResult
+from course.judging.diagnosis import Search
+from course.judging.results import RUNNING, CheckResult, DayResult, counted
 from course.terminal.display import MARKS, MOST_PRINTED_LINES, printed, safe
+
+LOOKING = "Looking for what was misunderstood."
+UNKNOWN = "No known mistake explains all of this."
 
 PLAIN = re.compile(r"[\w.=-]+")  # what no shell asks to be quoted
 
@@ -36,8 +40,7 @@ def verdict(
     day = result.day
     told_of = [check for check in result.checks if not check.repeats]
     again = _again(day, seed)
-    passed, asked = _settled([check for check in result.core if not check.repeats])
-    count = f"   {passed} of {asked} checks pass"
+    count = f"   {result.passed} of {result.total} checks pass"
     head = Text.assemble(
         (f"Day {day.number} · {day.title}", "bold"), (count, _colour(result.status))
     )
@@ -49,15 +52,27 @@ def verdict(
     else:
         told = False
         for exercise in day.exercises:
-            checks = [check for check in told_of if check.exercise == exercise]
+            checks = [check for check in result.checks if check.exercise == exercise]
             lines += _exercise(exercise, checks, again if not told else "")
             told = told or any(check.went_wrong for check in checks if check.tier == CORE)
         lines += _skipped(result)
-        lines += _invitation([check for check in result.invitations if not check.repeats], again)
+        lines += invitation(result, seed)
         lines += _running(result)
     if result.printed.strip():
         lines += printed(result.printed, most_printed)
     return Group(*lines)
+
+
+def outcome_of(searches: Iterable[Search], result: DayResult) -> str:
+    """What came of the search for a diagnosis where something is wrong and nothing was named."""
+    wanted = [search for search in searches if search.wanted]
+    if not wanted or result.is_named or not result.shown_wrong:
+        return ""
+    if all(search.done for search in wanted):
+        return UNKNOWN
+    seconds = sum(search.seconds for search in wanted)
+    watch = f"`course watch {result.day.number}` looks longer"
+    return f"Stopped looking for what was misunderstood after {seconds:.0f} s: {watch}."
 
 
 def _running(result: DayResult) -> list[RenderableType]:
@@ -109,12 +124,6 @@ def _skipped(result: DayResult) -> list[RenderableType]:
     ]
 
 
-def _settled(checks: Sequence[CheckResult]) -> tuple[int, int]:
-    """How many of some checks pass, and how many there are but for those skipped or still to run."""
-    asked = [check for check in checks if check.status not in ("skipped", RUNNING)]
-    return sum(check.status == "passed" for check in asked), len(asked)
-
-
 def _exercise(exercise: str, checks: Sequence[CheckResult], again: str) -> list[RenderableType]:
     """An exercise with its first failure: in full, with the command that draws its inputs, or only what it
     is, where another comes first.
@@ -122,17 +131,21 @@ def _exercise(exercise: str, checks: Sequence[CheckResult], again: str) -> list[
     Its star is earned by all its checks; what else is shown is of its core.
     """
     core = [check for check in checks if check.tier == CORE]
-    wrong = [check for check in core if check.is_open]
-    passed, asked = _settled(core)
+    open_ = [check for check in core if check.is_open and not check.repeats]
+    wrong = sorted(open_, key=lambda check: not check.went_wrong)  # before what is not begun
+    passed, asked = counted(core)
     if wrong:
         status = wrong[0].status
+        status = "in_progress" if passed and status == "not_started" else status
     elif passed:
         unsure = any(check.is_open or check.status == RUNNING for check in checks)
         status = "passed" if unsure else "watertight"
     else:
         status = "skipped"
     mark = f"{MARKS.get(status, '✘')} "
+    running = sum(check.status == RUNNING for check in core)
     count = f"  {passed} of {asked}" if asked else ""
+    count += f", {running} running" if running else ""
     head = Text.assemble((mark, _colour(status)), (exercise, "bold"), (count, "quiet"))
     lines: list[RenderableType] = [Padding(head, (0, 0, 0, 2))]
     if wrong and not again and wrong[0].went_wrong:
@@ -146,20 +159,16 @@ def _exercise(exercise: str, checks: Sequence[CheckResult], again: str) -> list[
     return lines
 
 
-def _invitation(checks: Sequence[CheckResult], again: str) -> list[RenderableType]:
+def invitation(result: DayResult, seed: int = 0) -> list[RenderableType]:
     """What a passed day lacks to be watertight, the first of it in full: an offer, and no failure."""
+    checks = [check for check in result.invitations if not check.repeats]
     if not checks:
         return []
     first, *others = checks
     lines = Table.grid(padding=(0, 1, 0, 0))
-    lines.add_row(
-        Text("☆", "watertight"),
-        Text.assemble(
-            ("The day is passed.", "passed"),
-            f" An invitation to make `{first.exercise}` watertight: {first.beyond}.",
-        ),
-    )
-    lines.add_row("", _failure(first, "bold", again))
+    invited = f" An invitation to make `{first.exercise}` watertight:"
+    lines.add_row(Text("☆", "watertight"), Text.assemble(("The day is passed.", "passed"), invited))
+    lines.add_row("", _failure(first, "bold", _again(result.day, seed)))
     if others:
         names = _folded([check.name for check in others])
         lines.add_row("", Text(f"then there are: {names}", "quiet"))
@@ -188,6 +197,8 @@ def _failure(check: CheckResult, style: str, again: str) -> RenderableType:
         lines.append(_check_box(check))
         _, _, detail = detail.partition("\n")
     lines.append(Padding(safe(detail), (0, 0, 0, 2)))
+    if check.beyond and check.misconception is None and not check.explained:
+        lines.append(Padding(Text(f"Beyond the core: {check.beyond}.", "quiet"), (0, 0, 0, 2)))
     if again:
         name = check.name.removeprefix("test_")
         name = name if PLAIN.fullmatch(name) else f'"{name}"'
@@ -234,16 +245,19 @@ def _colour(status: str) -> str:
     return status if status in MARKS else "error"
 
 
-def hint(day: Day, exercise: str, shown: Iterable[str], total: int) -> RenderableType:
-    """The hints given so far, the newest last; to be printed with `crop=False`."""
-    texts = list(shown)
+def hint(day: Day, exercise: str, shown: Mapping[int, str], total: int) -> RenderableType:
+    """Hints by their numbers; to be printed with `crop=False`."""
     blocks: list[RenderableType] = [Text(f"Day {day.number} · {exercise}", "bold")]
-    for number, text in enumerate(texts, 1):
+    for number, text in shown.items():
         blocks += [Text(f"Hint {number} of {total}", "quiet"), Prose(text)]
-    if len(texts) < total:
+    if total not in shown:
         blocks.append(Text("Once more for the next one.", "quiet"))
     else:
         blocks.append(
-            Text(f"That was the last. The worked answer: course solution {day.number}", "quiet")
+            Text(
+                "That was the last; once more for all of them. The worked answer: "
+                f"course solution {day.number}",
+                "quiet",
+            )
         )
     return Group(*blocks)

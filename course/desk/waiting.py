@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Generator
+from contextlib import closing
+from typing import TypeVar
 
 from rich.console import Console
 from rich.live import Live
@@ -13,17 +16,19 @@ from course.workers.answer_run import Running
 
 LONG = 0.5  # seconds after which it is shown
 
+T = TypeVar("T")
+
 
 class Waiting:
     """Show the running check in a terminal, instead of the previous verdict, within the context."""
 
-    def __init__(self, console: Console, day: Day, keys: str) -> None:
+    def __init__(self, console: Console, day: Day, keys: str = "") -> None:
         """Create a display that shows nothing yet.
 
         Args:
             console: the console.
             day: the day that is checked.
-            keys: a line about the keys that can be pressed meanwhile.
+            keys: a line about the keys that can be pressed meanwhile, where the screen is cleared.
         """
         self._console = console
         self._day = day
@@ -43,12 +48,23 @@ class Waiting:
             return
         self._shown = told
         if self._live is None:
-            self._console.clear()
+            if self._keys:
+                self._console.clear()
             self._live = Live(console=self._console, auto_refresh=False, transient=True)
             self._live.start()
         title = (f"Day {self._day.number} · {self._day.title}", "bold")
         text = Text.assemble(title, f"   {told}\n", (self._keys, "quiet"))
         self._live.update(text, refresh=True)
+
+    def until(self, steps: Generator[Running, None, T]) -> T:
+        """Show each step of a check that is completed, and return what came of it."""
+        with closing(steps):
+            while True:
+                try:
+                    self.show(next(steps))
+                except StopIteration as done:
+                    result: T = done.value
+                    return result
 
     def __enter__(self) -> Waiting:
         return self

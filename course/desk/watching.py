@@ -19,7 +19,7 @@ from course.curriculum import DAYS, Day
 from course.desk.hints import next_hint
 from course.desk.keyboard import CTRL_C, keys_to
 from course.desk.state import belongs_on_board, keep_result
-from course.desk.verdicts import diagnoses, hint, there, verdict
+from course.desk.verdicts import LOOKING, diagnoses, hint, outcome_of, there, verdict
 from course.desk.waiting import Waiting
 from course.judging.diagnosis import Search
 from course.judging.digests import verdict_digest
@@ -46,9 +46,6 @@ Saving the file is all that is needed otherwise."""
 AGAIN = {"r", "c-j", "c-m"}  # Enter is either
 NEIGHBOURS = {"n": 1, "p": -1}
 QUIT = {"q", CTRL_C}
-
-LOOKING = "Looking for what was misunderstood."
-UNKNOWN = "No known mistake explains all of this."
 
 ROWS_BELOW = 7  # a blank row and a sentence twice, a notice, the keys, and the row of the cursor
 
@@ -86,23 +83,26 @@ class Watch:
         stop = threading.Event()
         files = threading.Thread(target=self._watch_files, args=(stop,), daemon=True)
         judge = Judge(self._day, self._seed, self._device)
-        with WorkerPool(1, judge.torch_on) as pool, keys_to(self._events.put) as self._has_keys:
-            files.start()
+        with WorkerPool(1, judge.torch_on) as pool:
             work = self._work(judge, pool)
             try:
-                while (event := self._next_event(work)) not in QUIT:
-                    if event == "h":
-                        self._hint()
-                    elif event == "?":
-                        self._console.print(Text(HELP, "quiet"))
-                    elif event in NEIGHBOURS and (day := self._neighbour(NEIGHBOURS[event])):
-                        self._day = day
-                        judge = Judge(day, self._seed, self._device)
-                        work.close()
-                        work = self._work(judge, pool)
-                    elif event in AGAIN:
-                        work.close()
-                        work = self._work(judge, pool)
+                with keys_to(
+                    self._events.put
+                ) as self._has_keys:  # what is typed later is the shell's
+                    files.start()
+                    while (event := self._next_event(work)) not in QUIT:
+                        if event == "h":
+                            self._hint()
+                        elif event == "?":
+                            self._console.print(Text(HELP, "quiet"))
+                        elif event in NEIGHBOURS and (day := self._neighbour(NEIGHBOURS[event])):
+                            self._day = day
+                            judge = Judge(day, self._seed, self._device)
+                            work.close()
+                            work = self._work(judge, pool)
+                        elif event in AGAIN:
+                            work.close()
+                            work = self._work(judge, pool)
             except KeyboardInterrupt:
                 pass
             finally:
@@ -181,10 +181,10 @@ class Watch:
         if self._console.is_terminal:
             self._show()
         elif not self._json:
-            if self._is_known():
+            if self._result.is_named:
                 self._console.print(diagnoses(self._result))
-            elif self._result.is_puzzling:
-                self._console.print(UNKNOWN)
+            elif words := outcome_of(checked.searches, self._result):
+                self._console.print(words)
 
     def _run_there(self, checked: Checked) -> Generator[object, None, None]:
         """Run what is to run on the practice GPU, show what came of it, and look for what was
@@ -210,24 +210,19 @@ class Watch:
         if self._result is not None and belongs_on_board(self._answers, self._seed, self._device):
             keep_result(self._result, self._mark)
 
-    def _is_known(self) -> bool:
-        """Whether what was misunderstood has been found."""
-        checks = self._result.checks if self._result else ()
-        return any(check.misconception for check in checks)
-
     def _show(self) -> None:
         if self._checked is None or self._result is None:
             return
-        result, search = self._result, self._checked.latest
+        result, searches = self._result, self._checked.searches
         if self._console.is_terminal:
             self._console.clear()
         self._console.print(self._fitting(result))
         # Off a terminal the line cannot be removed: there it is only printed where an answer to it follows.
-        looking = search is not None and not search.done
+        looking = not all(search.done for search in searches)
         if looking and (self._console.is_terminal or result.is_puzzling):
             self._console.print(Text(f"\n{LOOKING}", "quiet"))
-        elif search is not None and search.wanted and not self._is_known() and result.is_puzzling:
-            self._console.print(Text(f"\n{UNKNOWN}", "quiet"))
+        elif words := outcome_of(searches, result):
+            self._console.print(Text(f"\n{words}", "quiet"))
         where = self._answers / f"{result.day.stem}.py"
         done = result.status == "passed"
         after = "Passed: n shows the next day." if done else f"Watching {where}."
@@ -251,10 +246,7 @@ class Watch:
 
     def _hint(self) -> None:
         """One more hint on the first exercise that does not pass."""
-        last = self._result
-        checks = [*last.core, *last.invitations] if last else []
-        open_ = [check.exercise for check in checks if check.is_open]
-        exercise = open_[0] if open_ else self._day.exercises[0]
+        exercise = self._result.next_exercise if self._result else self._day.exercises[0]
         shown = hint(self._day, exercise, *next_hint(self._day, exercise))
         self._console.print(shown, crop=False)
 

@@ -32,8 +32,13 @@ This folder marks a student edition, and stays when it is empty but for this fil
 
 FROM_THE_REFERENCE = "Earlier days' parts come from the reference, so a day can be skipped."
 FROM_THEIR_OWN = "Earlier days' parts come from your own files, once those days are done."
-# What lessons run and no day asks for.
-BESIDE = ("variants/__init__.py", "variants/memory.py", "variants/onnx_export.py")
+# What lessons run or refer to and no day asks for.
+BESIDE = (
+    "docs/pytorch.md",
+    *("variants/__init__.py", "variants/memory.py"),
+    *("variants/onnx_export.py", "variants/train_gpt.py"),
+    *("website/__init__.py", "website/drawing.py", "website/moving.py"),
+)
 
 
 FROM_BOTH = (
@@ -146,7 +151,7 @@ def _write_tool(out: Path, through: int, days: Sequence[Day]) -> None:
 # or grade something.
 KEPT = ("build-system", "project", "project.scripts", "tool.setuptools", "tool.pytest.ini_options")
 PACKAGES = """[tool.setuptools.packages.find]
-include = ["course*", "variants*"]
+include = ["course*", "variants*", "website"]
 """
 
 

@@ -278,7 +278,7 @@ def _pool(cluster: str | None, jobs: int | None, device: str) -> Iterator[Proces
     try:
         connected = DaskPool(cluster, device)
     except ImportError as error:
-        raise typer.BadParameter("--cluster needs Dask: pip install 'distributed'.") from error
+        raise typer.BadParameter("--cluster needs Dask: pip install -e '.[cluster]'.") from error
     except (OSError, ValueError) as error:
         raise typer.BadParameter(f"No Dask scheduler answers at {cluster}: {error}") from error
     with closing(connected) as pool:

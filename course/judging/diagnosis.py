@@ -63,6 +63,8 @@ class _Evidence:
     failing: list[Outline]
     passing: list[Outline]
     known: list[Misconception]
+    absent: list[Outline]
+    """The checks that end in a method still to be written: of them nothing was seen."""
 
     @property
     def checks(self) -> list[Outline]:
@@ -105,6 +107,8 @@ class Search:
         """Whether the search is complete."""
         self.runs = 0
         """The number of runs with several mistakes at once so far."""
+        self.seconds = 0.0
+        """The CPU time that the search has taken so far."""
         self._day = day
         self._checks = checks
         self._outlines = {check.name: check for check in checks}
@@ -202,11 +206,13 @@ class Search:
         return called, [name for name in wrong if name in used]
 
     def _resume(self, seconds: float, runs: float) -> bool:
-        started = time.thread_time() - self._truth.loading
+        started = time.thread_time() - self._truth.loading - self.seconds
+        seconds += self.seconds
         for piece in self._pieces:
             self.runs += piece is RAN
             runs -= piece is RAN
-            if runs <= 0 or time.thread_time() - self._truth.loading - started > seconds:
+            self.seconds = time.thread_time() - self._truth.loading - started
+            if runs <= 0 or self.seconds > seconds:
                 break
         return self.done
 
@@ -234,7 +240,8 @@ class Search:
         explained. A mistake in a different exercise can show here too, but counts only if it was found there.
         """
         mine = [check for check in self._checks if check.exercise == exercise]
-        mine = [check for check in mine if not self._ends_in_a_stub(check)]
+        absent = [check for check in mine if self._stub_in(check)]
+        mine = [check for check in mine if check not in absent]
         if any(self._seen[check.name] is None for check in mine):
             return ()
         if any(self.told.get(name) == () for name in self.shaky(exercise)):
@@ -244,10 +251,13 @@ class Search:
         found = dict.fromkeys(itertools.chain.from_iterable(self.told.values()))
         known = [*found, *(one for one in self._truth.candidates if one.definition == exercise)]
         core = [check for check in failing if check.tier == CORE]
-        evidence = _Evidence(core or failing, passing, known)
+        evidence = _Evidence(core or failing, passing, known, absent)
         beyond = [check for check in failing if check not in evidence.failing]
+        alone = yield from self._explaining_all(evidence)
+        if (yield from self._told_apart(alone, absent)):
+            return ()
         mistakes = (
-            (yield from self._single(evidence, beyond))
+            (yield from self._best_of(alone, evidence, beyond))
             or (yield from self._note_part(exercise, evidence, beyond))
             or (yield from self._pair(evidence))
             or (yield from self._triple(evidence))
@@ -258,18 +268,33 @@ class Search:
             self._covered[exercise] = frozenset(
                 check.name for check in [*evidence.failing, *covered]
             )
-        return mistakes
+        return self._first_of_all(mistakes, evidence)
 
-    def _ends_in_a_stub(self, check: Outline) -> bool:
-        """Whether the run ended in code still to be written, so that it says nothing of what is there."""
+    def _first_of_all(self, mistakes: Diagnosis, evidence: _Evidence) -> Diagnosis:
+        """Return the mistakes that some failing check of the evidence sees alone, if there are any: while the
+        core fails, a mistake that only shows beyond it can wait."""
+        return (
+            tuple(
+                one
+                for one in mistakes
+                if any(self._truth.wrong(check, one).fails for check in evidence.failing)
+            )
+            or mistakes
+        )
+
+    def _stub_in(self, check: Outline) -> str:
+        """Return the function or method still to be written in which the run ended, or an empty string.
+
+        Such a run says nothing of the code that is there."""
         seen = self._seen[check.name]
-        return seen is not None and seen.raised is not None and seen.raised.not_started
+        if seen is None or seen.raised is None or not seen.raised.not_started:
+            return ""
+        return seen.raised.frames[-1][1] if seen.raised.frames else check.exercise
 
-    def _single(self, evidence: _Evidence, beyond: Sequence[Outline]) -> Pieces:
-        """Return the mistake that explains every check and most of those beyond the core.
+    def _explaining_all(self, evidence: _Evidence) -> Generator[bool, None, list[Misconception]]:
+        """Return the mistakes that alone explain every check.
 
-        If several explain the core equally well, or if no number shows it, a second mistake has to make up
-        for what is not explained.
+        Where methods are still to be written, those that need none of them come alone.
         """
         left = evidence.known
         for check in evidence.checks:
@@ -280,7 +305,31 @@ class Search:
                 if (one in explaining if check in evidence.failing else one not in guilty)
             ]
             if not left:
-                return ()
+                return []
+        unwritten = {self._stub_in(check) for check in evidence.absent}
+        return [one for one in left if unwritten.isdisjoint(one.parts(self._day))] or left
+
+    def _told_apart(
+        self, mistakes: Sequence[Misconception], absent: Sequence[Outline]
+    ) -> Generator[bool, None, bool]:
+        """Whether checks of which nothing was seen would tell these mistakes apart: none is named then."""
+        for check in absent if len(mistakes) > 1 else ():
+            first, *others = (self._truth.wrong(check, one) for one in mistakes)
+            if not all(matches(first.seen, other.expected) for other in others):
+                return True
+            yield COMPARED
+        return False
+
+    def _best_of(
+        self, left: list[Misconception], evidence: _Evidence, beyond: Sequence[Outline]
+    ) -> Pieces:
+        """Return the mistake of these, which explain every check, that explains most beyond the core.
+
+        If several explain the core equally well, or if no number shows it, a second mistake has to make up
+        for what is not explained.
+        """
+        if not left:
+            return ()
         explained = dict.fromkeys(left, 0)
         for check in beyond:
             _, explaining = yield from self._suspects(check, left)

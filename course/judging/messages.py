@@ -95,9 +95,11 @@ def describe_raised(raised: Raised, inputs: str = "") -> str:
 
 def not_started(exercise: str, raised: Raised, begun: Collection[str]) -> str:
     """Whose stub it is that still stands: this exercise's, or one's that it calls."""
-    called = raised.frames[-1][1].partition(".")[0] if raised.frames else ""
+    called, _, method = (raised.frames[-1][1] if raised.frames else "").partition(".")
     if called not in ("", exercise):
         return f"`{exercise}` calls `{called}`, which is still yours to write."
+    if exercise in begun and method:
+        return f"`{exercise}` is begun; its `{method}` is yours to write."
     if exercise in begun:
         return f"`{exercise}` is begun, and still ends in the stub's `{RAISE}`."
     return f"`{exercise}` is yours to write."

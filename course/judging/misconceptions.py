@@ -48,6 +48,7 @@ class Misconception:
             away.
         change: the edits of the reference, or a whole definition.
         device: where it shows: on the CPU, or on a GPU alone.
+        recorded: in an edition without the reference, what `parts` returns.
     """
 
     id: str
@@ -55,6 +56,7 @@ class Misconception:
     tell: str
     change: Mapping[str, str] | str = field(default_factory=dict)
     device: str = "cpu"
+    recorded: Sequence[str] = ()
 
     def shows_on(self, device: str) -> bool:
         """Whether it shows on a device and is looked for there: on the CPU a mistake about devices is none,
@@ -86,6 +88,10 @@ class Misconception:
                 raise Drifted(f"{name}: {error}") from error
         return draft
 
+    def parts(self, day: Day) -> Sequence[str]:
+        """The changed methods of a class, as `Class.method`."""
+        return self.recorded if not self.change else _changed_methods(self, day)
+
     def module(self, day: Day) -> ModuleType:
         """The day's reference with this one definition wrong."""
         return reference_module(day, {self.definition: self.applied(day).tree})
@@ -104,6 +110,21 @@ def may_show(one: Misconception, check: Outline, day: Day) -> bool:
 def _changed_by(one: Misconception, day: Day) -> frozenset[str]:
     """The names that a mistake gives another value."""
     return frozenset[str]().union(*map(bound_by, one.applied(day).tree.body))
+
+
+@functools.lru_cache(maxsize=1024)
+def _changed_methods(one: Misconception, day: Day) -> tuple[str, ...]:
+    wrong, right = (
+        {
+            f"{definition.name}.{node.name}": ast.dump(node)
+            for definition in tree.body
+            if isinstance(definition, ast.ClassDef)
+            for node in definition.body
+            if isinstance(node, ast.FunctionDef)
+        }
+        for tree in (one.applied(day).tree, ast.parse(definition_text(day, one.definition)))
+    )
+    return tuple(name for name in {**right, **wrong} if wrong.get(name) != right.get(name))
 
 
 def of(

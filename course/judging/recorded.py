@@ -88,7 +88,13 @@ def _make(day: Day, path: Path) -> None:
     truth.add_all(checks)
     there = _record_there(day, kept, checks)
     told = [
-        {"id": one.id, "definition": one.definition, "tell": one.tell, "device": one.device}
+        {
+            "id": one.id,
+            "definition": one.definition,
+            "tell": one.tell,
+            "device": one.device,
+            "recorded": one.parts(day),
+        }
         for one in (*truth.misconceptions, *there)
     ]
     kept.add(TOLD, [({"told": told}, {})])

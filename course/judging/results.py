@@ -42,6 +42,8 @@ class CheckResult:
     tier: str = CORE
     beyond: str = ""
     explained: bool = False
+    repeats: bool = False
+    """Whether it was not run on the practice GPU, because it does not pass on the CPU."""
 
     @property
     def went_wrong(self) -> bool:
@@ -52,11 +54,6 @@ class CheckResult:
     def is_open(self) -> bool:
         """Whether it was asked, and does not pass."""
         return self.status not in ("passed", "skipped", RUNNING)
-
-    @property
-    def repeats(self) -> bool:
-        """Whether it was not run on the practice GPU, because it does not pass on the CPU."""
-        return self.device == PRACTICE and self.seconds == 0 and self.is_open
 
     def as_json(self) -> dict[str, Any]:
         return {
@@ -126,26 +123,41 @@ class DayResult:
 
     @property
     def passed(self) -> int:
-        return _passed(self.core)
+        return counted(self.core)[0]
 
     @property
     def total(self) -> int:
-        return _asked(self.core)
+        return counted(self.core)[1]
 
     @property
     def passed_watertight(self) -> int:
-        return _passed(self.extra)
+        return counted(self.extra)[0]
 
     @property
     def total_watertight(self) -> int:
-        return _asked(self.extra)
+        return counted(self.extra)[1]
+
+    @property
+    def shown_wrong(self) -> list[CheckResult]:
+        """The failing checks that a learner is told of: the core's, or else what is not watertight."""
+        return [check for check in (*self.core, *self.invitations) if check.went_wrong]
+
+    @property
+    def next_exercise(self) -> str:
+        """The first exercise with something open; the first of the day where nothing is."""
+        open_ = (one.exercise for one in (*self.core, *self.invitations) if one.is_open)
+        return next(open_, self.day.exercises[0])
+
+    @property
+    def is_named(self) -> bool:
+        """Whether a known mistake explains any of these."""
+        return any(check.misconception for check in self.shown_wrong)
 
     @property
     def is_puzzling(self) -> bool:
         """Whether a check fails of which neither the message nor a known mistake says what is wrong."""
         return any(
-            check.went_wrong and not check.explained and check.misconception is None
-            for check in (*self.core, *self.invitations)
+            not check.explained and check.misconception is None for check in self.shown_wrong
         )
 
     def asks_of(self, device: str) -> bool:
@@ -162,6 +174,7 @@ class DayResult:
                 device=PRACTICE,
                 seconds=0.0,
                 status=RUNNING if known[name].status == "passed" else known[name].status,
+                repeats=known[name].is_open,
             )
             for name in there
             if name in known
@@ -206,10 +219,7 @@ def report_json(days: Iterable[DayResult]) -> dict[str, Any]:
     }
 
 
-def _passed(checks: Iterable[CheckResult]) -> int:
-    return sum(check.status == "passed" for check in checks)
-
-
-def _asked(checks: Iterable[CheckResult]) -> int:
-    """How many there are but for those that were skipped."""
-    return sum(check.status != "skipped" for check in checks)
+def counted(checks: Iterable[CheckResult]) -> tuple[int, int]:
+    """How many of some checks pass, and how many there are but for those that were skipped."""
+    asked = [check for check in checks if check.status != "skipped"]
+    return sum(check.status == "passed" for check in asked), len(asked)

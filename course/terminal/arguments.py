@@ -118,6 +118,15 @@ OneDay = Annotated[
         autocompletion=complete_day,
     ),
 ]
+OneDayOrNext = Annotated[
+    Day | None,
+    typer.Argument(
+        parser=day_argument,
+        metavar="DAY",
+        help="8, day08 or a topic; the next that does not pass if left out",
+        autocompletion=complete_day,
+    ),
+]
 Answers = Annotated[
     Path,
     typer.Option(

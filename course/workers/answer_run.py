@@ -12,6 +12,7 @@ import numpy as np
 
 from course.checks.answers import Unreadable, source_in
 from course.checks.frames import BadFrame, raised_from
+from course.checks.loading import CORE
 from course.checks.observation import Observation, Raised, flatten
 from course.checks.seeing import CheckRun
 from course.curriculum import DAYS
@@ -206,7 +207,7 @@ class AnswerRun:
             self._note_called(message.get("called"))
             if message.get("lost_gpu") is True:  # the other checks need a process that has one
                 worker.end()
-                self._count_stop(exercise, "error", LOST_GPU)
+                self._count_stop(exercise, "error", LOST_GPU, MOST_STOPPED)
                 break
         self._doubted = None
 
@@ -270,15 +271,18 @@ class AnswerRun:
         if not self._loaded:
             self._settle_all(stop.status, f"{self._answer.name} cannot be loaded.\n{stop}")
             return
-        exercise = self._left[name].exercise
+        check = self._left[name]
         self._settle(name, Outcome(None, stop.status, str(stop)))
-        self._count_stop(exercise, stop.status, str(stop))
+        # An endless loop takes its time twice in each check; what is beyond the core fails no day.
+        most = 1 if isinstance(stop, TimedOut) and check.tier == CORE else MOST_STOPPED
+        self._count_stop(check.exercise, stop.status, str(stop), most)
 
-    def _count_stop(self, exercise: str, status: str, why: str) -> None:
-        """Give up on an exercise of which several checks have ended a worker."""
+    def _count_stop(self, exercise: str, status: str, why: str, most: int) -> None:
+        """Give up on an exercise of which so many checks have ended a worker."""
         self._stops[exercise] = self._stops.get(exercise, 0) + 1
-        if self._stops[exercise] >= MOST_STOPPED:
-            told = f"Not run: {MOST_STOPPED} checks of `{exercise}` before it ended so. {why}"
+        if self._stops[exercise] >= most:
+            before = "a check" if most == 1 else f"{most} checks"
+            told = f"Not run: {before} of `{exercise}` before it ended so. {why}"
             for other in list(self._left.values()):
                 if other.exercise == exercise:
                     self._settle(other.name, Outcome(None, status, told))

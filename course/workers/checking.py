@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -40,9 +40,10 @@ class Checked:
         return result if self._found is None else result.with_found(self._found.result.checks)
 
     @property
-    def latest(self) -> Search | None:
-        """The search that began last: that about the practice GPU, once the checks have run there."""
-        return self._found.search if self._found and self._found.search else self.search
+    def searches(self) -> list[Search]:
+        """The search, and that about the practice GPU once the checks have run there."""
+        both = (self.search, self._found.search if self._found else None)
+        return [search for search in both if search is not None]
 
     @property
     def is_waited_for(self) -> bool:
@@ -77,10 +78,25 @@ Checking = Generator[Running, None, Checked]
 """A check of a day under way. It yields whenever it waits, so that the caller can do other work."""
 
 
+def _wait(day: Day, checking: Checking) -> Checked:
+    return exhaust(checking)
+
+
 def check_days(
-    days: Sequence[Day], answers: Path, seed: int = 0, device: str = "cpu"
+    days: Sequence[Day],
+    answers: Path,
+    seed: int = 0,
+    device: str = "cpu",
+    wait: Callable[[Day, Checking], Checked] = _wait,
 ) -> Iterator[Checked]:
     """Check several days' files in a folder of answers, one after the other.
+
+    Args:
+        days: the days.
+        answers: the folder.
+        seed: the seed of the inputs.
+        device: the device of the inputs.
+        wait: completes the check of a day, and may show how far it is.
 
     Raises:
         NotRecorded: the edition has no reference of a day, and no recording for this seed and device.
@@ -93,7 +109,7 @@ def check_days(
     with WorkerPool(1, torch_on) as pool, WorkerSession(lambda _: pool.take(torch_on)) as session:
         for day in days:  # while the worker starts
             judge = Judge(day, seed, device)
-            yield exhaust(checking(judge, answers, session))
+            yield wait(day, checking(judge, answers, session))
             judge.keep()
 
 

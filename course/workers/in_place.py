@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import functools
+import html
 import inspect
-from collections.abc import Iterator, Sequence
+import sys
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -13,6 +17,7 @@ from course.checks.loading import Outline
 from course.curriculum import DAYS, LONGEST_SHOWN, Day
 from course.judging.judge import Judge, Outcome
 from course.judging.results import CheckResult, DayResult
+from course.terminal.display import safe
 
 NOT_YOURS = ("numpy_reference", "implementation", "variants", "torch", "numpy", "scipy")
 
@@ -31,9 +36,8 @@ def check_here(definitions: Sequence[Any], number: int | None) -> None:
         for check in checks
     }
     result = DayResult(day, tuple(judge.results(outcomes)))
-    print(_report(result))
-    for line in _there(judge, answer, result):
-        print(line)
+    there = _there(judge, answer, result)
+    _show(replace(result, checks=(*result.checks, *there)))
     judge.keep()
 
 
@@ -95,50 +99,17 @@ def _day_of(names: Sequence[str], number: int | None) -> Day:
     raise ValueError(f"day {number} does not ask for {what}, but for {wanted}")
 
 
-def _report(result: DayResult) -> str:
-    """The verdict in plain text, the first failure of each exercise in full, without times.
-
-    What would make a passed day watertight comes after its core, as an invitation.
-    """
-    day, star = result.day, ", ★ watertight" if result.watertight else ""
-    lines = [f"Day {day.number} · {day.title}: {result.passed} of {result.total} checks pass{star}"]
-    told: set[str] = set()
-    for check in result.core:
-        if check.status == "passed":
-            lines.append(f"  ✔ {check.name}")
-        else:
-            lines.append(f"  ✘ {check.name}: {check.says}")
-            lines += _failure_lines(day, check, told)
-    if result.status == "passed":
-        lines += [f"  ★ {check.name}" for check in result.extra if check.status == "passed"]
-    if result.invitations:
-        lines.append("Passed. Invitations to make it watertight (★):")
-    for check in result.invitations:
-        lines += [
-            f"  ☆ {check.beyond}",
-            f"    {check.name}: {check.says}",
-            *_failure_lines(day, check, told),
-        ]
-    return "\n".join(lines)
-
-
-def _there(judge: Judge, answer: SimpleNamespace, result: DayResult) -> Iterator[str]:
-    """What fails on the practice GPU of the checks that pass on the CPU."""
+def _there(judge: Judge, answer: SimpleNamespace, result: DayResult) -> list[CheckResult]:
+    """Check what passes on the CPU on the practice GPU, too. Returns what fails there."""
     if judge.day.uses_torch and _has_gpu():
-        return  # torch takes the practice GPU for the accelerator from then on, and breaks on the real one
+        return []  # torch takes the practice GPU for the accelerator from then on, and breaks on the real one
     there, passed = judge.there, {one.name for one in result.checks if one.status == "passed"}
     again = [check for check in there.checks if check.name in passed] if there else []
     if there is None or not again:
-        return
+        return []
     seen = {check.name: there.truth.run(check, answer, _file(answer, check)) for check in again}
     results = there.results({name: Outcome(one) for name, one in seen.items()})
-    wrong = [check for check in results if check.went_wrong and check.name in seen]
-    if wrong:
-        yield f"On the practice GPU {len(wrong)} of {len(again)} checks fail:"
-    told: set[str] = set()
-    for check in wrong:
-        yield f"  ✘ {check.name}: {check.says}"
-        yield from _failure_lines(judge.day, check, told)
+    return [check for check in results if check.went_wrong]
 
 
 def _has_gpu() -> bool:
@@ -147,11 +118,139 @@ def _has_gpu() -> bool:
     return missing_device("cuda") is None or missing_device("mps") is None
 
 
-def _failure_lines(day: Day, check: CheckResult, told: set[str]) -> list[str]:
-    if check.exercise in told:
-        return []
-    told.add(check.exercise)
+# --- The verdict in a notebook --------------------------------------------------------------------
+
+STYLE = """<style>
+.course-check { --good: #1a7f37; --bad: #cf222e; --note: #9a6700; --soft: #59636e;
+  max-width: 48em; line-height: 1.45; overflow-wrap: anywhere }
+@media (prefers-color-scheme: dark) { .course-check {
+  --good: #3fb950; --bad: #f85149; --note: #d29922; --soft: #9198a1 } }
+[data-jp-theme-light="true"] .course-check {
+  --good: #1a7f37; --bad: #cf222e; --note: #9a6700; --soft: #59636e }
+[data-jp-theme-light="false"] .course-check, .vscode-dark .course-check {
+  --good: #3fb950; --bad: #f85149; --note: #d29922; --soft: #9198a1 }
+.course-check p { margin: .4em 0 }
+.course-check pre { margin: .4em 0; white-space: pre-wrap; color: inherit; background: none;
+  font-family: monospace }
+.course-check .box { border: 1px solid var(--note); border-radius: .4em; padding: .3em .8em;
+  white-space: pre-line }
+.course-check .good { color: var(--good) } .course-check .bad { color: var(--bad) }
+.course-check .note { color: var(--note) } .course-check .soft { color: var(--soft) }
+</style>"""
+
+
+class Verdict:
+    """A day's verdict as a notebook shows it: what is wrong first, and what passes folded."""
+
+    def __init__(self, result: DayResult) -> None:
+        self._result = result
+        told = [*[check for check in result.core if check.went_wrong], *result.invitations]
+        self._first = {check.exercise: check for check in reversed(told)}
+        self._others = [check for check in told if check not in self._first.values()]
+        self._passed = [check.name for check in result.checks if check.status == "passed"]
+
+    def __repr__(self) -> str:
+        lines = [self._title]
+        for check in self._told:
+            name, diagnosis, detail = _parts(check)
+            lines += [f"{self._mark} {check.exercise}"]
+            lines += [f"  {line}" for line in (f"{name}: {diagnosis}").splitlines() if name]
+            lines += [f"  {check.name}{_where(check)}: {check.says}"]
+            lines += [f"    {line}" for line in (*detail.splitlines(), _again(self._day, check))]
+        if self._others:
+            lines.append(f"{self._more}: {_listed(self._others)}")
+        lines.append(f"✔ {self._folded}: {', '.join(self._passed)}")
+        return safe("\n".join(lines)).plain
+
+    def _repr_html_(self) -> str:
+        colour = "good" if self._result.status == "passed" else "bad"
+        rows = [f'<p><b class="{colour}">{_safe(self._title)}</b></p>']
+        for check in self._told:
+            name, diagnosis, detail = _parts(check)
+            rows.append(
+                f'<p><b class="{colour}">{self._mark}</b> <b>{_safe(check.exercise)}</b></p>'
+            )
+            if name:
+                box = f'<b class="note">{_safe(name)}</b>\n{_safe(diagnosis)}'
+                rows.append(f'<div class="box">{box}</div>')
+            what = f"<code>{_safe(check.name)}</code>{_where(check)} {_safe(check.says)}"
+            rows += [f"<p>{what}</p>", f"<pre>{_safe(detail)}</pre>"]
+            rows.append(f'<p class="soft">{_safe(_again(self._day, check))}</p>')
+        if self._others:
+            rows.append(f'<p class="soft">{self._more}: {_safe(_listed(self._others))}</p>')
+        names = _safe(", ".join(self._passed))
+        rows.append(f'<details><summary class="good">✔ {self._folded}</summary>{names}</details>')
+        return f'{STYLE}<div class="course-check">{"".join(rows)}</div>'
+
+    @property
+    def _day(self) -> Day:
+        return self._result.day
+
+    @property
+    def _told(self) -> list[CheckResult]:
+        return [self._first[name] for name in self._day.exercises if name in self._first]
+
+    @property
+    def _title(self) -> str:
+        day, result = self._day, self._result
+        title = f"Day {day.number} · {day.title}: {result.passed} of {result.total} checks pass"
+        invited = ". Invitations to make it watertight (★):"
+        return title + invited * (result.status == "passed")
+
+    @property
+    def _mark(self) -> str:
+        return "☆" if self._result.status == "passed" else "✘"
+
+    @property
+    def _more(self) -> str:
+        return "Then there are" if self._result.status == "passed" else "Also failing"
+
+    @property
+    def _folded(self) -> str:
+        return f"{len(self._passed)} checks pass"
+
+
+def _parts(check: CheckResult) -> tuple[str, str, str]:
+    """The name of a known mistake, what to tell of it, and the rest of a message."""
+    if check.misconception is None:
+        return "", "", check.message
+    told, _, detail = check.message.partition("\n")
+    return check.misconception, told.replace(" • ", "\n• "), detail
+
+
+def _again(day: Day, check: CheckResult) -> str:
     where = f', device="{PRACTICE}"' if check.device == PRACTICE else ""
-    call = f'case({day.number}, "{check.name}"{where})'
-    again = f"To draw these inputs: from course import case; {call}"
-    return ["      " + line for line in (*check.message.splitlines(), again)]
+    return (
+        f'To draw these inputs: from course import case; case({day.number}, "{check.name}"{where})'
+    )
+
+
+def _where(check: CheckResult) -> str:
+    return " on the practice GPU" if check.device == PRACTICE else ""
+
+
+def _listed(checks: Sequence[CheckResult]) -> str:
+    counts = Counter(check.name.partition("[")[0] + _where(check) for check in checks)
+    return ", ".join(f"{name} (×{count})" if count > 1 else name for name, count in counts.items())
+
+
+def _safe(text: str) -> str:
+    return html.escape(safe(text).plain)
+
+
+def _all_pass(result: DayResult) -> str:
+    """The verdict on an answer that passes everything: what was checked, without times."""
+    day = result.day
+    title = f"Day {day.number} · {day.title}: {result.passed} of {result.total} checks pass"
+    marks = [f"  ✔ {check.name}" for check in result.core if check.status == "passed"]
+    marks += [f"  ★ {check.name}" for check in result.extra if check.status == "passed"]
+    return "\n".join([f"{title}, ★ watertight", *marks])
+
+
+def _show(result: DayResult) -> None:
+    if result.watertight:
+        print(_all_pass(result))
+    elif "IPython" in sys.modules and sys.modules["IPython"].get_ipython() is not None:
+        sys.modules["IPython"].display.display(Verdict(result))
+    else:
+        print(repr(Verdict(result)))

@@ -34,4 +34,4 @@ cd "$autograder/source/course"
 pip=("$autograder/venv/bin/pip" install --no-cache-dir)
 "${pip[@]}" --index-url https://download.pytorch.org/whl/cpu "$(grep '^torch==' requirements.txt)"
 "${pip[@]}" -r requirements.txt
-"${pip[@]}" --no-deps --editable .
+"${pip[@]}" --constraint constraints.txt --editable ".[grade]"

@@ -1,4 +1,4 @@
-"""The report of a study, from its results alone: `report.md`, its pictures, and `studies/README.md`."""
+"""The report of a study, from its results alone: `report.md`, its pictures, and the page of all studies."""
 
 from __future__ import annotations
 

@@ -254,7 +254,7 @@ def commit(study: str) -> str:
             ).stdout.strip()
             for words in (
                 ("rev-parse", "--short=12", "HEAD"),
-                ("status", "--porcelain", "--", "*.py", f"studies/{study}/study.yaml"),
+                ("status", "--porcelain", "--", "*.py", f"laboratory/studies/{study}/study.yaml"),
             )
         )
     except (OSError, subprocess.CalledProcessError):

@@ -1,4 +1,4 @@
-"""A study: a question, and the runs that answer it, as `studies/NAME/study.yaml` has them.
+"""A study: a question, and the runs that answer it, as `laboratory/studies/NAME/study.yaml` has them.
 
 question: Where should the norm be?
 task: shakespeare
@@ -42,7 +42,7 @@ from laboratory.study.model import Recipe
 from training.errors import Refused
 from training.settings import OF_LANGUAGE, TASKS, Settings, from_yaml
 
-STUDIES = Path(__file__).resolve().parents[2] / "studies"
+STUDIES = Path(__file__).resolve().parents[1] / "studies"
 REPEATS = "repeats"
 EQUAL = ("parameters", "tokens", "compute", "time")
 KINDS = ("against", "dots", "differences", "curves", "scatter")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
@@ -216,9 +216,20 @@ def _blocks(recipe: Recipe, settings: Settings) -> list[nn.Module]:
     return blocks
 
 
-def _serial(recipe: Recipe, settings: Settings, attention: nn.Module, network: nn.Module) -> Block:
-    """Attention, then the feed-forward network: a block of day 23 with these norms."""
-    block: Any = Block(settings.d_model, attention, network, settings.dropout)
+class SerialBlock(Block):
+    """A block of day 23 with its norms before the sublayers or after the additions."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        """From `(B, T, d_model)` to the same shape."""
+        x = self.sublayer[0](x, self.self_attn)
+        return cast(Tensor, self.sublayer[1](x, self.feed_forward))
+
+
+def _serial(
+    recipe: Recipe, settings: Settings, attention: nn.Module, network: nn.Module
+) -> SerialBlock:
+    """Attention, then the feed-forward network, with these norms."""
+    block: Any = SerialBlock(settings.d_model, attention, network, settings.dropout)
     for connection in block.sublayer:
         connection.norm = _norm(recipe, settings.d_model)
         connection.pre = settings.norm == "pre"

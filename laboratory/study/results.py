@@ -1,4 +1,4 @@
-"""The results of a study's cells, as `studies/NAME/results.json`: one cell per line, sorted.
+"""The results of a study's cells, as `laboratory/studies/NAME/results.json`: one cell per line, sorted.
 
 Timings are in a list of their own, so that a second run of the same study changes only that list.
 """

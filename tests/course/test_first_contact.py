@@ -11,13 +11,16 @@ import shlex
 import shutil
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import nbformat
 import pytest
 import yaml
 from nbclient import NotebookClient
+from packaging.requirements import Requirement
 
+from course.cli import EXTRAS
 from course.curriculum import DAYS, ROOT
 from tests.notebooks.kernels import PortlessKernelManager
 
@@ -27,6 +30,27 @@ RIGHT = ROOT / "tests" / "days" / "accepted" / DAYS[0].stem / "log_first.py"
 TORCH = next(
     line for line in (ROOT / "requirements.txt").read_text().splitlines() if line[:6] == "torch="
 )
+
+REST = r"--constraint constraints.txt --editable \.\[train,explore,grade\] "
+
+
+def test_pins_are_of_what_the_project_asks_for():
+    """A learner's packages are pinned in one file, the extras' in the other, each within its range."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    extras = project["optional-dependencies"]
+    theirs = [one for extra in extras.values() for one in extra if "[" not in one]
+    for file, asked in (("requirements.txt", project["dependencies"]), ("constraints.txt", theirs)):
+        lines = (ROOT / file).read_text(encoding="utf-8").splitlines()
+        pins = {one.name: one for one in map(Requirement, (x for x in lines if x[0] not in "#-"))}
+        ranges = {one.name: one for one in map(Requirement, asked)}
+        assert pins.keys() == ranges.keys()
+        for name, pin in pins.items():
+            [version] = pin.specifier
+            assert version.operator == "==" and version.version in ranges[name].specifier
+            assert pin.marker == ranges[name].marker
+    for extra, packages in EXTRAS.values():
+        assert {Requirement(one).name for one in extras[extra]} >= set(packages)
+
 
 # --- make start -----------------------------------------------------------------------------------
 
@@ -48,7 +72,7 @@ case "$name $*" in $FAILS) echo "no route to the index" >&2; exit 1 ;; esac
 @pytest.fixture
 def make_start(tmp_path):
     """Runs `make start` with programs that write down their calls: how it ended, and the calls."""
-    for name in ("Makefile", "requirements.txt", "pyproject.toml"):
+    for name in ("Makefile", "requirements.txt", "constraints.txt", "pyproject.toml"):
         shutil.copy(ROOT / name, tmp_path)
     (tmp_path / "bin").mkdir()
     python = tmp_path / "bin" / "python3"
@@ -85,12 +109,10 @@ def test_pip_takes_torch_first_and_uv_the_rest(make_start):
     assert done.returncode == 0, done.stderr
     torch = called(calls, rf"^python -m pip install .*{re.escape(TORCH)}")
     brought = called(calls, r"^python -m pip install .* uv==[\d.]+ ")
-    rest = called(calls, r"^uv pip install .*-r requirements.txt")
-    course = called(calls, r"^uv pip install .*--no-deps --editable \.")
-    assert torch < brought < rest < course < called(calls, "^course check 1 ")
-    assert all("--python .venv/bin/python " in calls[place] for place in (rest, course))
-    assert [line[:6] for line in done.stdout.splitlines() if line[1:6] == " of 4"] == [
-        f"{step} of 4" for step in "1234"
+    rest = called(calls, rf"^uv pip install .*--python .venv/bin/python .*{REST}")
+    assert torch < brought < rest < called(calls, "^course check 1 ")
+    assert [line[:6] for line in done.stdout.splitlines() if line[1:6] == " of 3"] == [
+        f"{step} of 3" for step in "123"
     ]
 
 
@@ -107,7 +129,7 @@ def test_a_uv_of_ones_own(make_start):
     done, calls = make_start(own_uv=True)
     assert done.returncode == 0
     assert not [call for call in calls if " uv==" in call]
-    called(calls, r"^uv pip install .*-r requirements.txt")
+    called(calls, rf"^uv pip install .*{REST}")
 
 
 @pytest.mark.parametrize("trouble", [{"NO_UV": "1"}, {"FAILS": "uv *"}])
@@ -115,12 +137,11 @@ def test_pip_does_what_uv_cannot(make_start, trouble):
     """Where uv cannot be had, or fails: the same packages, and a word about it."""
     done, calls = make_start(**trouble)
     assert done.returncode == 0, done.stderr
-    called(calls, r"^python -m pip install .*-r requirements.txt")
-    called(calls, r"^python -m pip install .*--no-deps --editable \.")
+    called(calls, rf"^python -m pip install .*{REST}")
     assert "pip does it" in done.stdout
 
 
-@pytest.mark.parametrize("fails", [f"*{TORCH}*", "*-r requirements.txt*", "*--editable .*"])
+@pytest.mark.parametrize("fails", [f"*{TORCH}*", "*--editable .*"])
 def test_what_cannot_be_installed_stops_it(make_start, fails):
     """With the installer's own words; and the next `make start` tries again."""
     done, calls = make_start(FAILS=fails)

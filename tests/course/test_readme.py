@@ -46,11 +46,12 @@ def minutes(day):
 
 
 PAGES = sorted(ROOT.glob("docs/*.md"))
+TEXTS = [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob(".github/*.md")]
 
 
-@pytest.mark.parametrize("text", [ROOT / "README.md", *PAGES], ids=lambda path: path.stem)
+@pytest.mark.parametrize("text", TEXTS, ids=lambda path: str(path.relative_to(ROOT)))
 def test_links_and_files(text):
-    """What the README and its pages point to exists."""
+    """What the README and other texts point to exists."""
     links = r"(?:\]\(|src=\"|srcset=\")([^)#:\"]+)[)\"]"
     for target in re.findall(links, text.read_text(encoding="utf-8")):
         assert (text.parent / target).exists(), target
@@ -61,6 +62,17 @@ def test_it_is_short():
     assert len(README.split()) <= 900
     for page in PAGES:
         assert f"(docs/{page.name})" in README
+
+
+def test_the_version_is_the_same_everywhere():
+    """In the project's file, in what is cited, and in the newest entry of the changelog."""
+    patterns = {"pyproject.toml": 'version = "(.+)"', "CITATION.cff": "version: (.+)"}
+    patterns["CHANGELOG.md"] = r"## (\d\S+) - \d{4}-\d\d-\d\d"
+    versions = {
+        re.search(f"^{pattern}$", (ROOT / file).read_text(encoding="utf-8"), re.MULTILINE)[1]
+        for file, pattern in patterns.items()
+    }
+    assert len(versions) == 1
 
 
 def test_what_a_learner_needs_comes_first():

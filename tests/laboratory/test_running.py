@@ -290,7 +290,11 @@ def test_where_it_was_made_is_written_down(small: Study, tmp_path: Path) -> None
 def clone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A repository with a file of code and two studies, of which results are to tell the commit."""
     root = tmp_path / "clone"
-    for name in ("code.py", "studies/width/study.yaml", "studies/depth/study.yaml"):
+    for name in (
+        "code.py",
+        "laboratory/studies/width/study.yaml",
+        "laboratory/studies/depth/study.yaml",
+    ):
         (root / name).parent.mkdir(parents=True, exist_ok=True)
         (root / name).write_text("old")
     monkeypatch.setattr(runner, "ROOT", root)
@@ -313,9 +317,9 @@ def save(root: Path) -> None:
 def test_a_changed_study_is_no_clean_commit(clone: Path) -> None:
     head = git(clone, "rev-parse", "--short=12", "HEAD").strip()
     assert runner.commit("width") == head
-    (clone / "studies" / "depth" / "study.yaml").write_text("new")
+    (clone / "laboratory" / "studies" / "depth" / "study.yaml").write_text("new")
     assert runner.commit("width") == head
-    (clone / "studies" / "width" / "study.yaml").write_text("new")
+    (clone / "laboratory" / "studies" / "width" / "study.yaml").write_text("new")
     assert runner.commit("width") == f"{head}, changed since"
     save(clone)
     (clone / "code.py").write_text("new")

@@ -22,7 +22,7 @@ SMALL = {
     "figures": {"loss": {"words": "loss per character", "better": "lower"}},
     "full": {"settings": {"d_model": 64}, "seeds": [0, 1, 2, 3]},
 }
-PATH = Path("studies/width/study.yaml")
+PATH = Path("laboratory/studies/width/study.yaml")
 
 
 def changed(**changes: object) -> dict[str, object]:

@@ -17,12 +17,12 @@ import nbformat
 import pytest
 
 from course.curriculum import DAYS, Day
-from course.drawing import transformer
 from course.references.text import definition_text
 from tests.imports import code_of
 from tests.notebooks.compare import notebooks
 from tests.notebooks.execute import code_until, marked
 from tests.notebooks.kernels import quick
+from website.drawing import transformer
 
 WRITTEN = [day for day in DAYS if day.lesson.exists()]
 EXERCISES = [(day, name) for day in WRITTEN for name in day.exercises]

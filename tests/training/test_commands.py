@@ -19,7 +19,9 @@ from tests.training.conftest import POETRY
 from training.data import tasks
 from training.data.downloads import File
 from training.loop.run_folder import Run
+from training.settings import CONFIGS
 
+COPY = str(CONFIGS / "copy.yaml")
 TINY = [
     "layers=1",
     "d_model=16",
@@ -160,6 +162,9 @@ def test_a_run_has_a_folder_of_its_own_by_default(course_here, tmp_path):
         (["copy", "--set", "layrs=2"], "There is no setting 'layrs' (did you mean 'layers'?)"),
         (["copy", "--set", "dropout=2"], "dropout must be from 0 to 0.999, got 2.0"),
         (["copy", "--config", "none.yaml"], "none.yaml cannot be read"),
+        (["configs/copy.yaml"], "the shipped settings are in training/configs/"),
+        ([COPY, "--config", "mine.yaml"], "--config and --resume need a TASK"),
+        ([COPY, "--set", "dropout=2"], "dropout must be from 0 to 0.999, got 2.0"),
         (["copy", "--device", "cuda:7"], "device must be one of this machine's, cpu, got 'cuda:7'"),
         (["copy", "--device", "gpu"], "got 'gpu'"),
         (["copy", "--resume", "nowhere"], "nowhere contains no run"),

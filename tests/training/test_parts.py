@@ -241,7 +241,6 @@ RMS_NORM = NORM.replace("NAME", "RMSNorm").replace("BIAS", "")
 @pytest.mark.parametrize(
     ("model", "stem", "text", "name"),
     [
-        ("gpt", "day08_attention", LOUD, "attention"),
         ("gpt", "day11_norm_and_residual", LAYER_NORM, "LayerNorm"),
         ("gpt", "day23_gpt", NO_ATTENTION, "CausalSelfAttention"),
         ("llama", "day08_attention", LOUD, "attention"),
@@ -269,5 +268,5 @@ def test_a_day_that_is_no_part_of_the_model_is_none(tmp_path):
     (tmp_path / "day09_multi_head_attention.py").write_text(
         "class MultiHeadedAttention: pass", encoding="utf-8"
     )
-    with pytest.raises(Refused, match=r"Its parts are exercises of days 8, 10, 11, 12, 23$"):
+    with pytest.raises(Refused, match=r"Its parts are exercises of days 11, 23$"):
         parts_of(small("shakespeare", model="gpt", answers="mine"), tmp_path, runs)

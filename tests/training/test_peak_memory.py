@@ -48,11 +48,9 @@ def storages(tensors):
 
 
 def counted(model, sizes, batch):
-    """The bytes that autograd keeps of a forward pass, and tables that it makes, but for parameters and
-    buffers."""
+    """The bytes that autograd keeps of a forward pass, but for parameters and buffers."""
     own = {one.untyped_storage().data_ptr() for one in (*model.parameters(), *model.buffers())}
     kept = []
-    rotations = [one.rotation for one in model.modules() if hasattr(one, "rotation")]
 
     def keep(tensor):
         if tensor.untyped_storage().data_ptr() not in own:
@@ -63,7 +61,7 @@ def counted(model, sizes, batch):
     with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
         loss, _ = Objective(model, 0.0)(None, tokens)
     loss.backward()
-    return storages(kept + [table for one in rotations for table in (one.cos, one.sin)])
+    return storages(kept)
 
 
 @pytest.mark.parametrize("changes", CASES.values(), ids=CASES)
@@ -157,7 +155,7 @@ def test_the_cache_is_exact():
 
 def test_the_peak_is_where_most_is_held():
     """A long batch is largest when the backward pass begins, a short one when Adam steps."""
-    sizes = Sizes(model="gpt", vocab=500, layers=4, d_model=64, heads=4, d_ff=256, context=512)
+    sizes = Sizes(model="gpt", vocab=500, layers=6, d_model=64, heads=4, d_ff=256, context=512)
     long, short = Step(batch=8, tokens=512), Step(batch=1, tokens=8)
     begun, ended = training_peak(sizes, long), training_peak(sizes, short)
     assert begun["activations"] == activations(sizes, long) and begun["gradients"] == 0

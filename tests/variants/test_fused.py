@@ -65,8 +65,9 @@ def test_results_and_gradients(name, dtype):
 
 @pytest.mark.parametrize("name", MAKE)
 def test_it_calls_the_kernels(name, monkeypatch):
-    """It is no second spelling of the slow path: attention is one call of PyTorch's for each layer."""
+    """Attention is one call of PyTorch's for each layer, also where day 8's is fused away."""
     slow, fast = both(name)
+    ours = SIZES["n_layers"] if name != "cached gpt" else 0  # which calls day 8's
     called = []
     kernel = torch.nn.functional.scaled_dot_product_attention
     monkeypatch.setattr(
@@ -74,12 +75,14 @@ def test_it_calls_the_kernels(name, monkeypatch):
         "scaled_dot_product_attention",
         lambda *args, **kwargs: called.append(args[0].shape) or kernel(*args, **kwargs),
     )
-    slow(tokens())
-    assert called == []
-    fast(tokens())
-    assert len(called) == SIZES["n_layers"]
-    fuse(fast, False)(tokens())
-    assert len(called) == SIZES["n_layers"]
+    for model, on, calls in (
+        (slow, False, ours),
+        (fast, True, SIZES["n_layers"]),
+        (fast, False, ours),
+    ):
+        called.clear()
+        fuse(model, on)(tokens())
+        assert len(called) == calls
 
 
 @pytest.mark.parametrize("chunks", [(7,), (1, 1, 1, 1, 1, 1, 1), (3, 1, 3), (2, 5)])
@@ -197,4 +200,4 @@ def test_on_the_practice_gpu(name):
 def test_every_class_is_tested():
     found = {type(module) for name in MAKE for module in MAKE[name]().modules()}
     alone = {one for one in FUSED if issubclass(one, nn.Module)} - found
-    assert {one.__name__ for one in alone} <= {"GroupedQueryAttention"}
+    assert {one.__name__ for one in alone} <= {"GroupedQueryAttention", "CachedSelfAttention"}

@@ -13,7 +13,7 @@ from nbformat.v4 import new_code_cell, new_output
 
 from course.curriculum import DAYS, ROOT
 
-pytest.importorskip("sphinx", reason="sphinx is in requirements-site.txt")
+pytest.importorskip("sphinx", reason="sphinx is in the extra 'site'")
 
 from PIL import Image
 

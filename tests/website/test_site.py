@@ -19,7 +19,7 @@ from explorer.topics import TOPICS
 from tests.browser import PATIENCE, PHONE, barriers, sticks_out, sync_api, visit
 from tests.browser import chromium as chromium
 
-pytest.importorskip("sphinx", reason="sphinx is in requirements-site.txt")
+pytest.importorskip("sphinx", reason="sphinx is in the extra 'site'")
 
 from website.build import build
 

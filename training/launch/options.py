@@ -61,7 +61,7 @@ def request_from(
     """Return everything that a run depends on, new or resumed.
 
     Args:
-        task: what the model learns.
+        task: what the model learns, or a file of settings that says it.
         changes: settings in the form of `--set`.
         shortcuts: settings with their own options; None if omitted.
         config, resume, out, epochs, device, data_dir: options.
@@ -70,6 +70,11 @@ def request_from(
     Raises:
         Refused: a task, file or setting is unknown, not allowed, or incompatible with another.
     """
+    if Path(task).suffix in (".yaml", ".yml"):
+        if config or resume:
+            raise Refused(f"{task} is a file of settings: --config and --resume need a TASK")
+        config = Path(task)
+        task = load(config).task
     wanted = parse_changes(changes)
     wanted |= {key: value for key, value in shortcuts.items() if value is not None}
     if shortcuts["steps"] is not None and epochs is not None:

@@ -41,7 +41,8 @@ def to_look_at(sizes: Sizes, step: Step) -> int:
 
 def _pairs(sizes: Sizes, step: Step) -> int:
     """Queries and keys that meet in a layer, B h T²; none where they are never written down."""
-    return 0 if step.fused else step.batch * sizes.heads * step.tokens**2
+    written = step.dropped or (sizes.model == "paper" and not step.fused)
+    return step.batch * sizes.heads * step.tokens**2 if written else 0
 
 
 def training_peak(sizes: Sizes, step: Step) -> dict[str, int]:

@@ -161,6 +161,26 @@ def test_positions_in_the_picture_are_whole(tmp_path, monkeypatch):
 # --- LLaMA ----------------------------------------------------------------------------------------
 
 
+RMS_NORM = """
+import torch
+
+class RMSNorm(torch.nn.Module):
+    def __init__(self, features, eps):
+        super().__init__()
+        self.gain, self.eps = torch.nn.Parameter(torch.ones(features)), eps
+
+    def forward(self, x):
+        return torch.nn.functional.rms_norm(x, x.shape[-1:], self.gain, self.eps)
+"""
+
+
+@pytest.fixture
+def norms(tmp_path):
+    """A folder in which day 28's RMSNorm is the learner's, and nothing else is begun."""
+    (tmp_path / "day28_norms_and_activations.py").write_text(RMS_NORM, encoding="utf-8")
+    return tmp_path
+
+
 @pytest.fixture
 def shakespeare(tmp_path, monkeypatch):
     """A folder with a text in Shakespeare's place, and a working folder of its own."""
@@ -179,12 +199,12 @@ def assembled(*arguments):
 
 
 @pytest.mark.by_turn
-def test_a_llama_is_trained_quantised_exported_and_heard(answers, shakespeare):
+def test_a_llama_is_trained_quantised_exported_and_heard(norms, shakespeare):
     """The learner's part is in it, what of it fails is told first, and what they leave can be used."""
-    done = assembled("llama", "--answers", answers(RIGHT), "--data-dir", shakespeare, "--steps", 3)
+    done = assembled("llama", "--answers", norms, "--data-dir", shakespeare, "--steps", 3)
     assert done.exit_code == 0, done.output
     stations = (
-        "Day 11 · Norm and residual",
+        "Day 28 · Norms and activations",
         "reads Shakespeare",
         "a byte each",
         "ONNX",
@@ -194,7 +214,7 @@ def test_a_llama_is_trained_quantised_exported_and_heard(answers, shakespeare):
     )
     places = [done.output.index(station) for station in stations]
     assert places == sorted(places)
-    assert "Yours (1): LayerNorm" in done.output
+    assert "Yours (1): RMSNorm" in done.output
     run, small = sorted(Path("runs").iterdir())
     assert small.name == f"{run.name}-int8" and (run / "llama.onnx").stat().st_size > 1_000_000
     how = ["--prompt", "7 green", "--tokens", "8", "--temperature", "0"]
@@ -203,9 +223,9 @@ def test_a_llama_is_trained_quantised_exported_and_heard(answers, shakespeare):
 
 
 @pytest.mark.by_turn
-def test_a_llama_goes_without_onnx_where_it_is_not_installed(answers, shakespeare, monkeypatch):
+def test_a_llama_goes_without_onnx_where_it_is_not_installed(norms, shakespeare, monkeypatch):
     monkeypatch.setattr(onnx_models, "installed", lambda: False)
-    done = assembled("llama", "--answers", answers(RIGHT), "--data-dir", shakespeare, "--steps", 2)
+    done = assembled("llama", "--answers", norms, "--data-dir", shakespeare, "--steps", 2)
     assert done.exit_code == 0, done.output
     assert "pip install onnx onnxscript onnxruntime" in done.output.replace("\n", " ")
     assert not list(Path("runs").glob("*/*.onnx")) and "7 green" in done.output

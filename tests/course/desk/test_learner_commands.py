@@ -25,6 +25,7 @@ from tests.course.conftest import ROOT
 
 TEXT = {"type": "string"}
 SECONDS = {"type": "number", "minimum": 0}
+ON_LINUX = pytest.mark.skipif(sys.platform != "linux", reason="nothing more is needed elsewhere")
 BROKEN = ["error", "timed_out", "out_of_memory"]
 
 
@@ -155,6 +156,32 @@ def test_usage_errors_exit_2(arguments, words):
     assert done.exit_code == 2
     assert words in done.stderr
     assert done.stdout == ""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "extra", "missing"),
+    [
+        ("train copy", "train", "tensorboard"),
+        ("study norms", "train", "scipy"),
+        ("assemble llama", "train", "gguf"),
+        ("explore softmax", "explore", "marimo"),
+        pytest.param("grade nowhere --out out", "grade", "pyseccomp", marks=ON_LINUX),
+    ],
+)
+def test_a_command_without_its_extra_says_how_to_install_it(
+    arguments, extra, missing, monkeypatch, tmp_path
+):
+    """In one line, before anything is done; its help is still shown."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "nowhere").mkdir()
+    monkeypatch.setitem(sys.modules, missing, None)
+    done = here(*arguments.split())
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert done.stderr.endswith(
+        f' needs {missing}, not installed here: pip install -e ".[{extra}]"\n'
+    )
+    assert done.stderr.count("\n") == 1
+    assert here(arguments.split()[0], "--help").exit_code == 0
 
 
 def test_days_alone_are_checked(project):
@@ -427,9 +454,9 @@ def test_no_colour(project, answer):
 
 
 def test_hints_come_one_by_one(project):
-    """One more each time, up to the last, which says where the answer is."""
+    """The next each time, up to the last, which says where the answer is; then all of them."""
     *said, last = project.courses(*[("hint", "2")] * 6, ("hint", "2", "attention"))
-    assert [done.stdout.count("Hint ") for done in said] == [1, 2, 3, 4, 5, 5]
+    assert [done.stdout.count("Hint ") for done in said] == [1, 1, 1, 1, 1, 5]
     assert "course solution 2" in last.stdout
 
 

@@ -11,8 +11,8 @@ from course.checks.arrays import PRACTICE
 from course.checks.loading import CORE
 from course.checks.tensors import missing_device
 from course.curriculum import DAYS
-from course.desk.verdicts import verdict
-from course.desk.watching import LOOKING, Watch
+from course.desk.verdicts import LOOKING, verdict
+from course.desk.watching import Watch
 from course.judging.comparison import is_same
 from course.judging.judge import Judge
 from course.judging.kept import Kept

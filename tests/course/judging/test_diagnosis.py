@@ -1,13 +1,14 @@
 """What is claimed and what is not: two mistakes at once are named, and none is named without evidence."""
 
+import ast
 import functools
+import linecache
 import re
-from dataclasses import replace
 
 import pytest
 
 from course.checks.loading import CORE
-from course.curriculum import DAYS, find_day
+from course.curriculum import DAYS, RAISE, find_day
 from course.judging import diagnosis
 from course.judging.judge import Judge
 from course.judging.messages import beside_others, contradict
@@ -118,22 +119,34 @@ def test_what_is_beyond_the_core_waits_until_that_passes():
     assert {result.misconception for result in failed} == {"scaled_by_d_k", None}
 
 
-def test_what_is_written_is_diagnosed_beside_a_stub():
-    """A class of which one method is still to be written: the mistake in another is named."""
-    whole = "return self.decode(self.encode(src, src_mask), src_mask, tgt, tgt_mask)"
-    edits = (whole, "raise NotImplementedError"), ("self.tgt_embed(tgt)", "self.src_embed(tgt)")
-    day, text = find_day("14"), definition_text(find_day("14"), "EncoderDecoder")
-    for find, put in edits:
-        assert text.count(find) == 1
-        text = text.replace(find, put)
+@pytest.mark.by_turn
+@pytest.mark.parametrize(
+    ("number", "mistake", "stub", "named"),
+    [
+        ("14", "target_embedded_as_source", "forward", "target_embedded_as_source"),
+        ("13", "layers_in_a_list", "forward", "layers_in_a_list"),
+        ("25", "only_the_chunk", "reorder", "only_the_chunk"),
+        ("31", "kv_heads_tiled", "forward", "kv_heads_tiled"),
+        ("31", "kv_heads_tiled", "project", "kv_heads_tiled"),
+        # A different mistake sees the same, and is in the method that is still to be written:
+        ("10", "starts_at_deviation_1", "forward", "starts_at_deviation_1"),
+        # Only what ends in the stub would tell rounding up from rounding to the nearest:
+        ("36", "rounded_up", "forward", None),
+    ],
+)
+def test_what_is_written_is_diagnosed_beside_a_stub(number, mistake, stub, named, monkeypatch):
+    """A class of which one method is still to be written: the mistake in a different one is named."""
+    day = find_day(number)
+    [one] = [wrong for wrong in load_misconceptions(day) if wrong.id == mistake]
+    tree = one.applied(day).tree
+    [method] = [n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef) and n.name == stub]
+    method.body = ast.parse(RAISE).body
+    text, file = ast.unparse(tree), f"<{one.definition} of the reference>"
+    lines = text.splitlines(keepends=True)  # by which a stub's line is known
+    monkeypatch.setitem(linecache.cache, file, (len(text), None, lines, file))
     judge = judge_of(day)
-    outcomes = judge.outcomes(reference_module(day, {"EncoderDecoder": text}))
-    for name, one in outcomes.items():  # a worker, which has the file, tells a stub by its lines
-        if one.seen.raised and one.seen.raised.kind == "NotImplementedError":
-            raised = replace(one.seen.raised, not_started=True)
-            outcomes[name] = replace(one, seen=replace(one.seen, raised=raised))
-    told = [one.misconception for one in judge.results(outcomes) if one.went_wrong]
-    assert told and set(told) == {"target_embedded_as_source"}
+    outcomes = judge.outcomes(reference_module(day, {one.definition: text}), file)
+    assert {one.misconception for one in judge.results(outcomes) if one.went_wrong} == {named}
 
 
 def test_a_mistake_in_each_of_two_exercises():

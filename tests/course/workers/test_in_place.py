@@ -16,6 +16,8 @@ import numpy_reference
 from course import check
 from course.checks.loading import CORE, load_checks
 from course.curriculum import DAYS, ROOT
+from course.judging.results import CheckResult, DayResult
+from course.workers.in_place import Verdict
 
 
 def attention(query, key, value, mask=None):
@@ -64,8 +66,11 @@ def test_check_prints_the_verdict(capsys):
     assert capsys.readouterr().out == first
     check(attention, day=2)
     wrong = capsys.readouterr().out
-    assert "✘ test_output_and_weights: The function returns (output, weights)" in wrong
-    assert "`weights[" in wrong
+    title, exercise, named, first, *_, passed = wrong.splitlines()
+    assert re.fullmatch(rf"Day 2 · Attention: \d of {core} checks pass", title)
+    assert (exercise, named[:14]) == ("✘ attention", "  not_scaled: ")
+    assert first.startswith("  test_output_and_weights: The function returns (output, weights)")
+    assert "`weights[" in wrong and passed.startswith("✔ ")
 
 
 def on_the_cpu(query, key, value, mask=None, dropout=None):
@@ -83,8 +88,8 @@ def test_check_says_what_fails_on_the_practice_gpu(capsys, monkeypatch):
     check(own(implementation.attention), day=8)
     assert "practice" not in capsys.readouterr().out
     check(on_the_cpu, day=8)
-    passed, there = capsys.readouterr().out.split("On the practice GPU 2 of 2 checks fail:\n")
-    assert "✘" not in passed
+    there = capsys.readouterr().out
+    assert there.count(" on the practice GPU") == 2
     assert "Expected all tensors to be on the same device" in there
     assert re.search(r'case\(8, "test_\w+", device="practice"\)', there)
 
@@ -121,10 +126,21 @@ def test_check_invites(capsys):
     """What a passed day lacks to be watertight comes after its core, as no failure."""
     check(loose, day=2)
     told = capsys.readouterr().out
-    passed, invitations = told.split("Passed. Invitations to make it watertight (★):\n")
+    passed, invitations = told.split(". Invitations to make it watertight (★):\n")
     assert "✘" not in told and "☆" not in passed
-    assert invitations.startswith("  ☆ rows with nothing to attend to")
+    assert invitations.startswith("☆ attention\n  empty_row_uniform: A query that may attend")
     assert "test_query_with_no_key: A query that may attend to nothing" in invitations
+
+
+def test_a_notebook_shows_html_without_what_a_learner_may_have_put_into_it():
+    """Names, messages and sentences are escaped; what passes is folded."""
+    words = "<script>x</script>\x1b[31m"
+    wrong = CheckResult(words, "attention", "failed", f"{words}\n{words}", words, words)
+    shown = Verdict(DayResult(DAYS[1], (CheckResult("test_<b>", "attention", "passed"), wrong)))
+    html = shown._repr_html_()
+    assert "<script>" not in html and "\x1b" not in html + repr(shown)
+    assert html.count("&lt;script&gt;x&lt;/script&gt;\\x1b[31m") == 6
+    assert "<details><summary" in html and "test_&lt;b&gt;</details>" in html
 
 
 def test_check_of_some_of_a_day(capsys):

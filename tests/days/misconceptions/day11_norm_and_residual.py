@@ -2,6 +2,15 @@
 
 from course.judging.misconceptions import of
 
+MEAN = "wide.mean(dim=-1, keepdim=True)"
+SQUARES = "(wide - mean).square().mean(dim=-1, keepdim=True)"
+
+
+def statistics(variance: str = SQUARES, mean: str = MEAN) -> dict[str, str]:
+    """Compute mean and variance by these expressions."""
+    return {"variance, mean = ...": f"mean = {mean}\nvariance = {variance}"}
+
+
 MISCONCEPTIONS = [
     *of(
         "LayerNorm",
@@ -52,24 +61,21 @@ MISCONCEPTIONS = [
             # --- LayerNorm: which numbers
             "norm_over_time": (
                 "Your mean and variance run over the tokens, the last axis but one. Normalize each vector over its own features.",
-                {"1: dim=-1": "dim=-2", "length.square() / x.size(-1)": "centered.square().mean(dim=-2, keepdim=True)"},
+                {"1: dim=-1": "dim=-2"},
             ),
             "norm_over_everything": (
                 "You compute one mean and one variance over the entire tensor. Compute them for every vector, over its features.",
-                {"1: dim=-1": "", "1: keepdim=True": "", "length.square() / x.size(-1)": "centered.square().mean()"},
+                statistics("(wide - mean).square().mean()", "wide.mean()"),
             ),
             "batch_norm": (
                 "You normalize each feature over all vectors: this is batch norm. Layer norm normalizes each vector over its own features, so a sentence "
                 "gives the same result in every batch.",
-                {
-                    "1: dim=-1": "dim=tuple(range(x.dim() - 1))",
-                    "length.square() / x.size(-1)": "centered.square().mean(dim=tuple(range(x.dim() - 1)), keepdim=True)",
-                },
+                {"1: dim=-1": "dim=tuple(range(x.dim() - 1))"},
             ),
             "keepdim_forgotten": (
                 "Your mean or variance has lost the axis over which it was computed, so it broadcasts along the wrong axis: one vector alone works, a "
                 "batch does not. Keep that axis, with length 1.",
-                {"1: keepdim=True": "", "length.square() / x.size(-1)": "centered.square().mean(dim=-1)"},
+                {"1: keepdim=True": ""},
             ),
             # --- LayerNorm: the variance
             "as_widely_copied": (
@@ -78,8 +84,8 @@ MISCONCEPTIONS = [
                 {
                     "eps=1e-5": "eps=1e-6",
                     "wide = ...": "wide = x",
-                    "variance = ...": "deviation = wide.std(dim=-1, keepdim=True)",
-                    "normalized = ...": "normalized = centered / (deviation + self.eps)",
+                    **statistics("wide.var(dim=-1, keepdim=True)"),
+                    "normalized = ...": "normalized = centered / (variance.sqrt() + self.eps)",
                 },
             ),
             "unbiased_and_eps_outside": (
@@ -87,36 +93,36 @@ MISCONCEPTIONS = [
                 "under the root.",
                 {
                     "wide = ...": "wide = x",
-                    "variance = ...": "deviation = wide.std(dim=-1, keepdim=True)",
-                    "normalized = ...": "normalized = centered / (deviation + self.eps)",
+                    **statistics("wide.var(dim=-1, keepdim=True)"),
+                    "normalized = ...": "normalized = centered / (variance.sqrt() + self.eps)",
                 },
             ),
             "unbiased": (
                 "Your variance divides by n − 1, the default of PyTorch's `var` and `std`. Layer norm divides by n. (With a single feature, n − 1 would be 0.)",
-                {"length.square() / x.size(-1)": "wide.var(dim=-1, keepdim=True)"},
+                {"correction=0": ""},
             ),
             "sum_for_mean": (
                 "Your variance is the sum of the squares instead of their mean. So every vector comes out with length 1 instead of variance 1, too small "
                 "by a factor of √n.",
-                {"_ / x.size(-1)": "_"},
+                statistics("(wide - mean).square().sum(dim=-1, keepdim=True)"),
             ),
             "variance_by_difference": (
                 "Your variance is the mean of the squares minus the square of the mean. This is right on paper, but inaccurate: for a mean of 1000 and a "
                 "standard deviation of 0.1, two numbers near 1,000,000 differ by 0.01, which float32 cannot resolve. Subtract the mean first, then "
                 "square.",
-                {"length.square() / x.size(-1)": "wide.square().mean(dim=-1, keepdim=True) - wide.mean(dim=-1, keepdim=True).square()"},
+                statistics("wide.square().mean(dim=-1, keepdim=True) - mean.square()"),
             ),
             "root_mean_square": (
                 "You divide by the root mean square without subtracting the mean: this is RMSNorm, the subject of day 28. Layer norm subtracts the mean first.",
-                {"wide - ...": "wide"},
+                statistics("wide.square().mean(dim=-1, keepdim=True)", "0.0"),
             ),
             "not_centred": (
                 "You divide by the standard deviation, but do not subtract the mean. Before the bias is added, the result should have mean 0.",
-                {"centered * _": "wide * _"},
+                {"centered = ...": "centered = wide"},
             ),
             "not_divided": (
                 "You subtract the mean, but do not divide by the standard deviation. Before gain and bias, every vector should have variance 1.",
-                {"centered * ...": "centered"},
+                {"centered * _.rsqrt()": "centered"},
             ),
             "divided_by_variance": (
                 "You divide by the variance. Divide by its square root.",
@@ -125,13 +131,13 @@ MISCONCEPTIONS = [
             "statistics_detached": (
                 "Your results are right, but your gradients are not: you treat mean and standard deviation as constants (`detach`, `no_grad`). They "
                 "depend on x, so gradients must flow through them.",
-                {"wide - _": "wide - _.detach()", "variance = _": "variance = _.detach()"},
+                {"centered = ...": "centered = wide - mean.detach()", "variance + self.eps": "variance.detach() + self.eps"},
             ),
             # --- LayerNorm: eps
             "eps_outside_the_root": (
                 "You add ε to the standard deviation, after the root. It belongs under the root. The two differ where the variance is as small as ε, and "
                 "at variance 0 the gradient of the root alone is NaN.",
-                {"centered * ...": "centered / (variance.sqrt() + self.eps)"},
+                {"centered * _.rsqrt()": "centered / (variance.sqrt() + self.eps)"},
             ),
             "eps_forgotten": (
                 "Your layer norm has no ε. A vector of equal numbers has variance 0, and 0 / 0 is NaN; with ε the result is the bias.",
@@ -162,14 +168,14 @@ MISCONCEPTIONS = [
             "halves_not_widened": (
                 "In float16 your squares, or their mean, overflow: 300² is 90,000, and the largest number of float16 is 65504. Compute mean and variance "
                 "in float32, and cast back to the dtype of x after the division.",
-                {"wide = ...": "wide = x", "length.square() / x.size(-1)": "wide.var(dim=-1, keepdim=True, correction=0)"},
+                {"wide = ...": "wide = x"},
             ),
             "float32_for_everything": (
                 "Your result is always float32. Return the dtype of x. Upcasting half precision is right, but float64 must not be converted to float32, "
                 "because it loses more than half of its digits.",
                 {
                     "wide = ...": "wide = x.float()",
-                    "length.square() / x.size(-1)": "centered.square().mean(dim=-1, keepdim=True)",
+                    **statistics(),
                     "(centered * _.rsqrt()).to(x.dtype)": "centered / _.sqrt()",
                 },
             ),
@@ -181,7 +187,7 @@ MISCONCEPTIONS = [
                 "You always compute in float32. This is right for half precision, but float64 loses nine of its sixteen digits.",
                 {
                     "wide = ...": "wide = x.float()",
-                    "length.square() / x.size(-1)": "centered.square().mean(dim=-1, keepdim=True)",
+                    **statistics(),
                     "centered * _.rsqrt()": "centered / _.sqrt()",
                 },
             ),

@@ -2,6 +2,15 @@
 
 from course.judging.misconceptions import of, on_devices
 
+SQUARE = "torch.ones(1, x.size(1), x.size(1), dtype=torch.bool, device=x.device)"
+SCORES = f"mask = {SQUARE}.tril()\nscores = query @ key.transpose(-2, -1) / math.sqrt(query.size(-1))\n"
+
+
+def by_day_8(mask: str) -> dict[str, str]:
+    """Attend by day 8's function, with this mask."""
+    return {"heads = ...": f"from implementation import attention\nmask = {mask}\nheads, weights = attention(query, key, value, mask, self.dropout)"}
+
+
 MISCONCEPTIONS = [
     *of(
         "CausalSelfAttention",
@@ -31,7 +40,7 @@ MISCONCEPTIONS = [
                 "buffer that is not persistent, or none, does.",
                 {
                     "self.w_o = _": "self.w_o = _\nself.register_buffer('mask', torch.ones(1, 64, 64, dtype=torch.bool).tril())",
-                    "mask = ...": "mask = self.mask[:, : x.size(1), : x.size(1)]",
+                    **by_day_8("self.mask[:, : x.size(1), : x.size(1)]"),
                 },
             ),
             # --- CausalSelfAttention: what is whose in w_qkv
@@ -73,52 +82,40 @@ MISCONCEPTIONS = [
             "future_in_sight": (
                 "Your tokens see the later ones: nothing is masked. In training the loss would fall to almost nothing, because the next token can be read off, and "
                 "what the model then writes would be nonsense.",
-                {"mask = ...": "mask = None"},
+                by_day_8("None"),
             ),
             "sees_one_ahead": (
                 "Your mask is off by one: each token sees the one right after it, which is the one that it has to predict.",
-                {"mask = ...": "mask = torch.ones(1, x.size(1), x.size(1), dtype=torch.bool, device=x.device).tril(1)"},
+                by_day_8(f"{SQUARE}.tril(1)"),
             ),
             "does_not_see_itself": (
                 "Your mask is off by one: no token sees itself, and the first sees nothing at all. The model predicts the *next* token, so it may "
                 "read the current one.",
-                {"mask = ...": "mask = torch.ones(1, x.size(1), x.size(1), dtype=torch.bool, device=x.device).tril(-1)"},
+                by_day_8(f"{SQUARE}.tril(-1)"),
             ),
             "true_hides": (
                 "Your mask is True where a key must be hidden, as `nn.MultiheadAttention` has it. `attention` and `F.scaled_dot_product_attention` take True "
                 "for *may be attended to*.",
-                {"mask = ...": "mask = torch.ones(1, x.size(1), x.size(1), dtype=torch.bool, device=x.device).triu(1)"},
+                by_day_8(f"{SQUARE}.triu(1)"),
             ),
             "hidden_scores_are_zero": (
                 "You multiply the scores by the mask, so a hidden score is 0. That is no low score: its exponential is 1, and the future is seen as well as "
                 "anything of middling interest.",
-                {
-                    "heads, _ = ...": "scores = query @ key.transpose(-2, -1) / math.sqrt(query.size(-1))\n"
-                    "scores = scores * mask\n"
-                    "heads = self.dropout(scores.softmax(dim=-1)) @ value"
-                },
+                {"heads = ...": f"{SCORES}heads = self.dropout((scores * mask).softmax(dim=-1)) @ value"},
             ),
             "hidden_score_not_low_enough": (
                 "You give hidden keys a score that is low, but not lower than any other: in a trained model scores of this size occur, and then hidden "
                 "keys get weight. Minus infinity, or the lowest number of the dtype, is safe.",
-                {
-                    "heads, _ = ...": "scores = query @ key.transpose(-2, -1) / math.sqrt(query.size(-1))\n"
-                    "scores = scores.masked_fill(~mask, -1e4)\n"
-                    "heads = self.dropout(scores.softmax(dim=-1)) @ value"
-                },
+                {"heads = ...": f"{SCORES}scores = scores.masked_fill(~mask, -1e4)\nheads = self.dropout(scores.softmax(dim=-1)) @ value"},
             ),
             "masked_after_the_softmax": (
                 "You set weights to 0 after the softmax. The weights no longer sum to 1, and the future still counts in the denominator: mask the "
                 "scores, before the softmax.",
-                {
-                    "heads, _ = ...": "scores = query @ key.transpose(-2, -1) / math.sqrt(query.size(-1))\n"
-                    "scores = scores\n"
-                    "heads = self.dropout(scores.softmax(dim=-1).masked_fill(~mask, 0.0)) @ value"
-                },
+                {"heads = ...": f"{SCORES}weights = scores.softmax(dim=-1).masked_fill(~mask, 0.0)\nheads = self.dropout(weights) @ value"},
             ),
             "mask_of_the_first_call": (
                 "You keep the mask of the first call, and a longer text finds it too small. Make it as large as the text that came, or larger and cut it.",
-                {"self.w_o = _": "self.w_o = _\nself.mask = None", "mask = _": "mask = self.mask = _ if self.mask is None else self.mask"},
+                {"self.w_o = _": "self.w_o = _\nself.mask = None"} | by_day_8(f"self.mask = {SQUARE}.tril() if self.mask is None else self.mask"),
             ),
             "not_scaled": (
                 "Your scores are not divided by √d_k. Attention is what it was on day 8, scale included; `attention` is imported.",
@@ -136,7 +133,7 @@ MISCONCEPTIONS = [
             ),
             "weights_returned_too": (
                 "You return the weights as well. A block adds what it gets to x, and expects one tensor.",
-                {"heads, _ = _": "heads, weights = _", "return _": "return _, weights"},
+                by_day_8(f"{SQUARE}.tril()") | {"return _": "return _, weights"},
             ),
             "empty_text_refused": (
                 "You let a view guess a size by -1. Of a tensor without entries any guess would do, so torch refuses: with no tokens your layer raises an error. "
@@ -150,7 +147,7 @@ MISCONCEPTIONS = [
             "computed_in_float32": (
                 "Your heads are float32 for any input, and `w_o` raises an error if its dtype differs. `attention` upcasts inside where it has to, and gives "
                 "back the dtype that it got.",
-                {"attention(query, key, value, mask, _)": "attention(query.float(), key.float(), value.float(), mask, _)"},
+                {"heads = ...": "heads = F.scaled_dot_product_attention(query.float(), key.float(), value.float(), dropout_p=p, is_causal=True)"},
             ),
             # --- CausalSelfAttention: dropout
             "output_dropped_too": (
@@ -159,12 +156,12 @@ MISCONCEPTIONS = [
             ),
             "weights_not_dropped": (
                 "You have a dropout, or its probability, and no weight is ever dropped. `attention` takes the dropout as its last argument.",
-                {"self.dropout": ""},
+                {"p = _": "p = 0.0"},
             ),
             "drops_in_evaluation": (
                 "You drop in evaluation mode as well. A function such as `F.scaled_dot_product_attention(…, dropout_p)` does not know the module's mode: pass "
                 "the mode on.",
-                {"self.dropout": "lambda w: F.dropout(w, self.dropout.p)"},
+                {"p = _": "p = self.dropout.p"},
             ),
             "dropout_by_default": (
                 "Where the caller names no probability, you drop a tenth. The default is 0 here.",
@@ -245,7 +242,7 @@ MISCONCEPTIONS = [
             ),
             "one_block_many_times": (
                 "You go through one and the same block N times: `[block] * n` repeats a reference, it copies nothing. Each of the N has weights of its own.",
-                {"clones(block, _)": "nn.ModuleList([block] * _)"},
+                {"(_ for _ in ...)": "[_] * config.n_layers"},
             ),
             "blocks_in_a_plain_list": (
                 "Your blocks are in a plain Python list, where `nn.Module` does not see them: they are in no state dict, and no optimizer trains them.",
@@ -332,7 +329,7 @@ MISCONCEPTIONS = [
         {
             "mask_stays_on_the_cpu": (
                 "Your causal mask stays on the CPU, and the scores may be on a GPU. Make it with `device=x.device`, or move it with `.to(x.device)`.",
-                {"device=x.device": ""},
+                by_day_8("torch.ones(1, x.size(1), x.size(1), dtype=torch.bool).tril()"),
             ),
         },
     ),

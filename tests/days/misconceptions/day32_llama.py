@@ -11,7 +11,7 @@ MISCONCEPTIONS = of(
         ),
         "angles_in_half_precision": (
             "You round the angles to the weights' dtype. From position 256 on bfloat16 has no number between n and n + 2: neighbors are rotated by the same angle. Angles stay in float32 at least.",
-            {"2: x = _": "block.self_attn.angles = block.self_attn.angles.to(x.dtype)\nx = _"},
+            {"rotation = _": "for block in self.blocks:\n    self.angles = block.self_attn.angles = self.angles.to(x.dtype)\nrotation = _"},
         ),
         "angles_in_float32": (
             "Your angles are in float32, in a float64 model too, and its logits have only seven digits. `rope_angles` returns what float64 needs.",
@@ -29,11 +29,11 @@ MISCONCEPTIONS = of(
         "layer_not_named": (
             "All your blocks write their keys and values into layer 0 of the cache, one behind the other, as they do where a block is not told which one it "
             "is. Without a cache nothing shows.",
-            {"block(x, cache, layer)": "block(x, cache, 0)"},
+            {"block(x, cache, layer, _)": "block(x, cache, 0, _)"},
         ),
         "cache_not_passed_on": (
             "You take a cache and never hand it to the blocks: each chunk is read as if it were the whole text, from position 0, and the cache stays empty.",
-            {"block(x, cache, layer)": "block(x)"},
+            {"block(x, cache, layer, _)": "block(x)"},
         ),
         "only_the_last_token_of_a_chunk": (
             "Once the cache holds something you read only the last token of what comes. `tokens` is the chunk that follows, and it may be several tokens long: "
@@ -48,8 +48,7 @@ MISCONCEPTIONS = of(
             "Your model keeps the cache that it was given, and continues it when the next text comes without one. What was read belongs in the caller's cache.",
             {
                 "self.embed = _": "self.cache = None\nself.embed = _",
-                "past_length(tokens, cache, self.config)": "cache = self.cache = self.cache if cache is None else cache\n"
-                "past_length(tokens, cache, self.config)",
+                "past = _": "cache = self.cache = self.cache if cache is None else cache\npast = _",
             },
         ),
         # --- the angles
@@ -106,8 +105,7 @@ MISCONCEPTIONS = of(
             "of positions.",
             {
                 "self.embed = _": "self.embed = _\nself.positions = nn.Embedding(config.context, config.d_model)",
-                "_\nx = self.embed(tokens)": "past = _\n"
-                "places = torch.arange(past, past + tokens.size(1), device=tokens.device)\n"
+                "x = self.embed(tokens)": "places = torch.arange(past, past + tokens.size(1), device=tokens.device)\n"
                 "x = self.embed(tokens) + self.positions(places)",
             },
         ),

@@ -5,8 +5,8 @@ import xml.etree.ElementTree as ET
 import pytest
 
 from course.curriculum import DAYS
-from course.drawing import BLOCKS, FRAMES, INSTEAD
-from course.signposts import (
+from website.drawing import BLOCKS, FRAMES, INSTEAD
+from website.signposts import (
     PITCH,
     SIGN,
     linked_transformer,

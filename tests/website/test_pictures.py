@@ -1,28 +1,21 @@
 """The README's pictures are what the tool shows today, and the drawing has a place for every day."""
 
-import importlib.util
 import xml.etree.ElementTree as ET
 from itertools import combinations
 
 import pytest
 
-from course.curriculum import DAYS, ROOT
-from course.drawing import BLOCKS, FRAMES, HEIGHT, WIDTH, transformer
+from course.curriculum import DAYS
+from website.drawing import BLOCKS, FRAMES, HEIGHT, WIDTH, transformer
+from website.readme_pictures import PICTURES, pictures
 
 
 @pytest.mark.by_turn
 def test_no_picture_is_out_of_date():
     """`make pictures` would change nothing."""
-    spec = importlib.util.spec_from_file_location("export", ROOT / "pictures" / "export.py")
-    export = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(export)
-    drawn = export.pictures()
-    assert {path.name for path in (ROOT / "pictures").glob("*.svg")} == set(drawn)
-    old = [
-        name
-        for name, svg in drawn.items()
-        if (ROOT / "pictures" / name).read_text(encoding="utf-8") != svg
-    ]
+    drawn = pictures()
+    assert {path.name for path in PICTURES.iterdir()} == set(drawn)
+    old = [name for name, svg in drawn.items() if (PICTURES / name).read_text("utf-8") != svg]
     assert old == [], "make pictures"
 
 

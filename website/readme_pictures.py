@@ -24,12 +24,13 @@ from course.judging.judge import Judge
 from course.judging.misconceptions import load_misconceptions
 from course.judging.results import DayResult
 from course.references.stubs import stub_text
-from course.signposts import numbered_transformer
 from course.terminal.display import THEME
 from course.workers.checking import checking
 from course.workers.pool import WorkerPool
 from course.workers.worker import exhaust
+from website.signposts import numbered_transformer
 
+PICTURES = Path(__file__).with_name("pictures")
 FONTS = "Fira Code, DejaVu Sans Mono, Menlo, Consolas, monospace"
 
 
@@ -108,7 +109,7 @@ def film(screens: Sequence[RenderableType], name: str, title: str, console: Cons
 
 
 def pictures() -> dict[str, str]:
-    """All pictures of this folder, by their file names."""
+    """All pictures of `website/pictures/`, by their file names."""
     results = acted()
     console = Console(theme=THEME, record=True, width=102, highlight=False, file=io.StringIO())
     return {
@@ -121,4 +122,4 @@ def pictures() -> dict[str, str]:
 
 if __name__ == "__main__":
     for name, picture in pictures().items():
-        (Path(__file__).parent / name).write_text(picture, encoding="utf-8")
+        (PICTURES / name).write_text(picture, encoding="utf-8")

@@ -6,7 +6,7 @@ import xml.etree.ElementTree as ET
 import matplotlib.pyplot as plt
 import pytest
 
-from course.moving import moving
+from website.moving import moving
 
 
 def three_frames():

@@ -17,7 +17,7 @@ import matplotlib.pyplot as plt
 from matplotlib.artist import Artist
 from matplotlib.figure import Figure
 
-from course.drawing import Diagram
+from website.drawing import Diagram
 
 TIMES = 2  # one to see that it moves, one to follow; what never stops takes the eye from the text
 

@@ -1,6 +1,6 @@
 """The drawing of the Transformer with signposts: at each part the days that are about it.
 
-Two layers lie over the drawing of `course/drawing.py`. In round signs stand the days that build a part,
+Two layers lie over the drawing of `website/drawing.py`. In round signs stand the days that build a part,
 in square ones those after the paper, which put something else in its place.
 """
 
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from html import escape
 
 from course.curriculum import DAYS
-from course.drawing import (
+from website.drawing import (
     ARROWS,
     BERT,
     BLOCKS,
