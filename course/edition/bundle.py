@@ -15,8 +15,8 @@ from pathlib import Path
 from course.curriculum import DAYS, ROOT, Day
 from course.judging.recorded import record
 from course.references import editions
+from course.references.stub_digests import digest
 from course.references.stubs import stub_text
-from course.references.written import digest
 
 # The packages that learners get: the others need whole references, or are for instructors.
 ROOMS = ("terminal", "references", "checks", "judging", "workers", "desk")

@@ -17,7 +17,7 @@ from course import check
 from course.checks.loading import CORE, load_checks
 from course.curriculum import DAYS, ROOT
 from course.judging.results import CheckResult, DayResult
-from course.workers.in_place import Verdict
+from course.workers.in_process import Verdict
 
 
 def attention(query, key, value, mask=None):
@@ -66,10 +66,10 @@ def test_check_prints_the_verdict(capsys):
     assert capsys.readouterr().out == first
     check(attention, day=2)
     wrong = capsys.readouterr().out
-    title, exercise, named, first, *_, passed = wrong.splitlines()
+    title, exercise, named, *_, passed = wrong.splitlines()
     assert re.fullmatch(rf"Day 2 · Attention: \d of {core} checks pass", title)
-    assert (exercise, named[:14]) == ("✘ attention", "  not_scaled: ")
-    assert first.startswith("  test_output_and_weights: The function returns (output, weights)")
+    assert (exercise, named) == ("✘ attention", "  not_scaled: Two things at once.")
+    assert "\n  test_output_and_weights: The function returns (output, weights)" in wrong
     assert "`weights[" in wrong and passed.startswith("✔ ")
 
 
@@ -84,7 +84,7 @@ on_the_cpu.__name__ = "attention"
 
 def test_check_says_what_fails_on_the_practice_gpu(capsys, monkeypatch):
     """What passes on the CPU is observed there too, and what passes there is not told of."""
-    monkeypatch.setattr("course.workers.in_place._has_gpu", lambda: False)
+    monkeypatch.setattr("course.workers.in_process._has_gpu", lambda: False)
     check(own(implementation.attention), day=8)
     assert "practice" not in capsys.readouterr().out
     check(on_the_cpu, day=8)
@@ -97,7 +97,7 @@ def test_check_says_what_fails_on_the_practice_gpu(capsys, monkeypatch):
 def test_check_leaves_a_real_gpu_alone():
     """The notebook's process may train on it, which torch cannot once it knows the practice GPU."""
     program = """
-import course.workers.in_place as place, torch
+import course.workers.in_process as place, torch
 from course import check
 place._has_gpu = lambda: True
 def subsequent_mask(size, device=None):

@@ -11,7 +11,7 @@ from types import SimpleNamespace
 import pytest
 
 from course.curriculum import DAYS
-from explorer import own_answer
+from explorer import answer
 from explorer.topics import TOPICS, Topic, topic_of
 from tests.explorer.conftest import View
 
@@ -110,7 +110,7 @@ WAYS = {29: "&way=RoPE (rotated)", 30: "&way=ALiBi (a bias)", 24: "&top_p=0.9"}
 def test_what_is_said_of_an_answer(
     viewed: View_, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
-    monkeypatch.setattr(own_answer, "PATIENCE", 0.5)
+    monkeypatch.setattr(answer, "PATIENCE", 0.5)
     day, source, written, said = ANSWERS[name]
     topic = name.partition("-")[0]
     (tmp_path / f"{DAYS[day - 1].stem}.py").write_text(source.format(*written), encoding="utf-8")
@@ -133,10 +133,8 @@ def test_an_answer_that_is_not_there_is_asked_for(viewed: View_, topic: Topic) -
 
 def test_a_save_within_a_tick_of_the_clock_is_noticed(tmp_path, monkeypatch):
     """Some disks count time in steps of two seconds: another size is another file."""
-    monkeypatch.setattr(
-        own_answer, "Worker", lambda *_: SimpleNamespace(ended=False, end=lambda: None)
-    )
-    parts = own_answer.LearnerParts(math, DAYS[0], tmp_path)
+    monkeypatch.setattr(answer, "Worker", lambda *_: SimpleNamespace(ended=False, end=lambda: None))
+    parts = answer.LearnerParts(math, DAYS[0], tmp_path)
     path, workers = tmp_path / "answer.py", []
     for text in ("x = 1", "x = 1", "x = 12"):
         path.write_text(text, encoding="utf-8")

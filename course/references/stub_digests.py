@@ -9,7 +9,7 @@ from pathlib import Path
 from course.curriculum import ROOT, Day
 from course.references.editions import stub_of
 
-WRITTEN = ROOT / "exercises" / "stubs.json"
+STUB_DIGESTS = ROOT / "exercises" / "stubs.json"
 """The digest of every stub as it was written last: a stub that differs from it is someone's work."""
 
 
@@ -24,12 +24,12 @@ def is_untouched(day: Day, path: Path) -> bool:
         data = path.read_bytes()
     except OSError:
         return False
-    return digest(data) in (digest(stub_of(day).encode()), written().get(day.stem))
+    return digest(data) in (digest(stub_of(day).encode()), stub_digests().get(day.stem))
 
 
-def written() -> dict[str, str]:
+def stub_digests() -> dict[str, str]:
     """The digest of each stub, by its day's stem."""
-    if not WRITTEN.exists():
+    if not STUB_DIGESTS.exists():
         return {}
-    digests: dict[str, str] = json.loads(WRITTEN.read_text(encoding="utf-8"))
+    digests: dict[str, str] = json.loads(STUB_DIGESTS.read_text(encoding="utf-8"))
     return digests

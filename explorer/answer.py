@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from course.assembly.learner_parts import IMPORTED, NO_FILE, NOT_BEGUN
-from course.checks.answers import find_answer
+from course.assembly.answer_parts import IMPORTED, NO_FILE, NOT_BEGUN
+from course.checks.answer_files import find_answer
 from course.checks.frames import BadFrame, raised_from
 from course.checks.observation import Leaf, Observation
 from course.curriculum import Day

@@ -25,7 +25,7 @@ from course.checks.observation import Observation
 from course.curriculum import Day
 from course.judging.digests import observation_digest
 
-MOST_KEPT = 500_000_000  # bytes of all files together; the least recently used are deleted
+MOST_CACHED = 500_000_000  # bytes of all files together; the least recently used are deleted
 
 Frames = list[tuple[dict[str, Any], Observation]]
 
@@ -36,7 +36,7 @@ DAMAGE = (
 )
 
 
-class Kept:
+class ObservationCache:
     """A file of cached runs."""
 
     def __init__(self, path: Path) -> None:
@@ -146,7 +146,7 @@ def _unpacked(data: bytes) -> Iterable[tuple[dict[str, Any], Observation]]:
 def _bound(folder: Path) -> None:
     """Delete the least recently used files if all files together are too large."""
     files = [(path.stat(), path) for path in folder.glob("*.zip")]
-    room = MOST_KEPT
+    room = MOST_CACHED
     for status, path in sorted(files, key=lambda one: -one[0].st_mtime):
         room -= status.st_size
         if room < 0:
@@ -156,9 +156,9 @@ def _bound(folder: Path) -> None:
 # --- Where ----------------------------------------------------------------------------------------
 
 
-def kept_of(day: Day, seed: int, device: str) -> Kept:
+def cache_of(day: Day, seed: int, device: str) -> ObservationCache:
     """Return the cache of a day for one seed and device."""
-    return Kept(
+    return ObservationCache(
         cache_folder() / "observed" / f"{day.stem}-{observation_digest(day, seed, device)}.zip"
     )
 

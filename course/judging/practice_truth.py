@@ -12,27 +12,27 @@ from course.checks.arrays import PRACTICE
 from course.checks.loading import Check, Outline
 from course.checks.seeing import CheckRun
 from course.curriculum import Day
-from course.judging.expected import Expected
-from course.judging.kept import Kept
+from course.judging.expected import ExpectedRun
 from course.judging.misconceptions import Misconception
+from course.judging.observation_cache import ObservationCache
 from course.judging.truth import Truth, WrongAnswerRun
 
 # The member with the device of each tensor that the reference returns in a check
 PLACES = "places/{}"
 
 
-class Placed(Truth):
+class PracticeTruth(Truth):
     """The runs that answers are compared with on the practice GPU, for one day and seed."""
 
     ALL, SOME = "wrong there/{}", "some there/{}"
 
     def __init__(
-        self, day: Day, seed: int, misconceptions: list[Misconception], kept: Kept
+        self, day: Day, seed: int, misconceptions: list[Misconception], cache: ObservationCache
     ) -> None:
         there = [one for one in misconceptions if one.device == PRACTICE]
         on_cpu = [one for one in misconceptions if one.device != PRACTICE]
-        super().__init__(day, seed, PRACTICE, there, kept)
-        self._on_cpu = Truth(day, seed, "cpu", on_cpu, kept)
+        super().__init__(day, seed, PRACTICE, there, cache)
+        self._on_cpu = Truth(day, seed, "cpu", on_cpu, cache)
         self.candidates = [*there, *on_cpu]
 
     def outlines(self) -> list[Outline]:
@@ -40,7 +40,7 @@ class Placed(Truth):
 
     def observe_reference(self, check: Outline) -> CheckRun:
         if check.name not in self._reference_runs:
-            frames = self._kept.read(PLACES.format(check.name))
+            frames = self._cache.read(PLACES.format(check.name))
             if frames is None:
                 self._reference_runs[check.name] = self._observed(check)
             else:
@@ -53,7 +53,7 @@ class Placed(Truth):
                 self._reference_runs[check.name] = replace(seen, observation=there)
         return self._reference_runs[check.name]
 
-    def right(self, check: Outline) -> Expected:
+    def right(self, check: Outline) -> ExpectedRun:
         if check.name not in self._right:
             right = self._on_cpu.right(check)
             self._right[check.name] = replace(right, seen=self.observe_reference(check))
@@ -81,7 +81,7 @@ class Placed(Truth):
         self._on_cpu.keep()
         super().keep()
 
-    def _add_right(self, check: Outline, right: Expected) -> None:
+    def _add_right(self, check: Outline, right: ExpectedRun) -> None:
         """Add nothing: the recording has the run on the CPU."""
 
     def _observed(self, check: Outline) -> CheckRun:
@@ -90,7 +90,7 @@ class Placed(Truth):
         if seen.raised is not None:  # its places are not known
             return seen
         places = {path: leaf.device for path, leaf in seen.observation.items() if leaf.device}
-        self._kept.add(PLACES.format(check.name), [({"places": places}, {})])
+        self._cache.add(PLACES.format(check.name), [({"places": places}, {})])
         return seen
 
     def _load(self) -> dict[str, Check]:

@@ -49,7 +49,7 @@ def assemble_llama(
         console.print(graduation.warning(wrong))
     with program.refusals():
         from training.generation.generate import Sampling
-        from training.launch import options, train  # torch takes a second to import
+        from training.launch import options, start  # torch takes a second to import
         from training.models.onnx_models import MISSING, installed
         from training.settings import CONFIGS
         from training.using import answering, export  # torch takes a second to import
@@ -68,10 +68,10 @@ def assemble_llama(
             epochs=None,
             device="cpu",
             data_dir=data_dir,
-            workshop=program.workshop,
+            provider=program.provider,
         )
         begin("Your LLaMA reads Shakespeare")
-        if status := train.run(program, asked, devices=1):
+        if status := start.run(program, asked, devices=1):
             raise typer.Exit(status)
         begin("Its weights, a byte each")
         small = export.quantize(program, folder, None, "cpu", data_dir)

@@ -15,7 +15,7 @@ from typing import Any
 from course.checks.arrays import PRACTICE
 from course.checks.loading import Outline
 from course.curriculum import DAYS, LONGEST_SHOWN, Day
-from course.judging.judge import Judge, Outcome
+from course.judging.judge import Attempt, Judge
 from course.judging.results import CheckResult, DayResult
 from course.terminal.display import safe
 
@@ -31,11 +31,11 @@ def check_here(definitions: Sequence[Any], number: int | None) -> None:
     answer = SimpleNamespace(**dict(zip(names, definitions, strict=True)))
     judge = _judge(day)
     checks = [check for check in judge.checks if check.uses <= set(names)]
-    outcomes = {
-        check.name: Outcome(judge.truth.run(check, answer, _file(answer, check)))
+    attempts = {
+        check.name: Attempt(judge.truth.run(check, answer, _file(answer, check)))
         for check in checks
     }
-    result = DayResult(day, tuple(judge.results(outcomes)))
+    result = DayResult(day, tuple(judge.results(attempts)))
     there = _there(judge, answer, result)
     _show(replace(result, checks=(*result.checks, *there)))
     judge.keep()
@@ -103,12 +103,12 @@ def _there(judge: Judge, answer: SimpleNamespace, result: DayResult) -> list[Che
     """Check what passes on the CPU on the practice GPU, too. Returns what fails there."""
     if judge.day.uses_torch and _has_gpu():
         return []  # torch takes the practice GPU for the accelerator from then on, and breaks on the real one
-    there, passed = judge.there, {one.name for one in result.checks if one.status == "passed"}
+    there, passed = judge.practice, {one.name for one in result.checks if one.status == "passed"}
     again = [check for check in there.checks if check.name in passed] if there else []
     if there is None or not again:
         return []
     seen = {check.name: there.truth.run(check, answer, _file(answer, check)) for check in again}
-    results = there.results({name: Outcome(one) for name, one in seen.items()})
+    results = there.results({name: Attempt(one) for name, one in seen.items()})
     return [check for check in results if check.went_wrong]
 
 

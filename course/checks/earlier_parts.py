@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 
-from course.checks.answers import Unreadable, begun, build_answer, find_answer, read_answer
+from course.checks.answer_files import Unreadable, begun, build_answer, find_answer, read_answer
 from course.curriculum import Day
 
 

@@ -9,11 +9,11 @@ import marshal
 from collections.abc import Collection
 
 from course.curriculum import DAYS, PARTS, ROOT, Day, day_of_definition, module_of
-from course.references.imports import Cut, CutReference
+from course.references.imports import Redacted, RedactedReference
 from course.references.text import Reference, reference, without
 
 
-def cut_sources(day: Day) -> Cut:
+def redacted_references(day: Day) -> Redacted:
     """What answers and checks of a day can import of the references.
 
     Of those of the day's part of the course, and of those that these or its checks import, all of earlier
@@ -21,7 +21,7 @@ def cut_sources(day: Day) -> Cut:
     """
     files = dict.fromkeys(file for other in DAYS for file in _files(other))
     needed = _needed(day)
-    return {module_of(file): _cut(file, day, file in needed) for file in files}
+    return {module_of(file): _redacted(file, day, file in needed) for file in files}
 
 
 def _needed(day: Day) -> set[str]:
@@ -54,7 +54,7 @@ def _imported(tree: ast.Module, by_module: dict[str, str]) -> list[str]:
 
 
 @functools.cache
-def _cut(file: str, day: Day, is_needed: bool) -> CutReference:
+def _redacted(file: str, day: Day, is_needed: bool) -> RedactedReference:
     withheld = {
         name: other.number
         for other in DAYS
@@ -63,10 +63,10 @@ def _cut(file: str, day: Day, is_needed: bool) -> CutReference:
         and (other.number >= day.number or not is_needed or name not in reference(file).definitions)
     }
     if not is_needed:
-        return CutReference("", (), withheld, foreign=True)
+        return RedactedReference("", (), withheld, foreign=True)
     source = reference(file)
     offered = tuple(without(withheld, source))
-    return CutReference(_compiled(source, offered), offered, withheld, foreign=False)
+    return RedactedReference(_compiled(source, offered), offered, withheld, foreign=False)
 
 
 def _compiled(source: Reference, offered: Collection[str]) -> str:

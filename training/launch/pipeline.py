@@ -20,7 +20,7 @@ from training.launch.options import RunRequest
 from training.loop.checkpointer import Unsaved
 from training.loop.monitor import Monitor
 from training.loop.run_folder import Run
-from training.loop.trainer import Diverged, Interrupted, Trainer
+from training.loop.training_loop import Diverged, Interrupted, Trainer
 from training.models import finetuning
 from training.models.finetuning import Origin
 from training.models.parts import Parts, parts_of
@@ -78,7 +78,7 @@ def beginning(asked: RunRequest, context: ProcessContext) -> Iterator[Run]:
     run, made = Run(asked.folder), not asked.folder.exists()
     new = not asked.resumed and not (devices.restarts() and run.config.exists())
     if context.is_main and new:
-        Run.begin(asked.folder, asked.settings, asked.workshop)
+        Run.begin(asked.folder, asked.settings, asked.provider)
     context.barrier()
     try:
         if context.is_main and run.settings() != asked.settings:
@@ -124,7 +124,7 @@ def prepare(
         settings = origin.fitted(settings)
         if context.is_main:
             run.keep(settings)
-    parts = parts_of(settings, run.answers, asked.workshop)
+    parts = parts_of(settings, run.answers, asked.provider)
     task = _loaded(run, settings, origin, context, console)
     if asked.epochs is not None:
         settings = _in_epochs(settings, task, asked.epochs)
@@ -209,7 +209,7 @@ def _introduce(trainer: Trainer, console: Console) -> None:
 
 def _measured(run: Run, task: Task, asked: RunRequest, console: Console) -> Evaluation:
     """Evaluate the best model. A failing plot does not prevent the evaluation."""
-    model = Model.load(run.folder, asked.device, asked.workshop)
+    model = Model.load(run.folder, asked.device, asked.provider)
     with _drawing(run.curves, console):
         draw_curves(run)
     with _drawing(run.attention, console):

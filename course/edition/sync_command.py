@@ -17,7 +17,7 @@ def sync(
         bool, typer.Option("--check", help="Write nothing; exit 1 if something has drifted.")
     ] = False,
 ) -> None:
-    """Write stubs and solution cells from the references.
+    """Write stubs and solution cells from the references, and fold the answers in lessons.
 
     Files that someone has begun are left alone.
 
@@ -37,6 +37,6 @@ def sync(
         )
     ours = [drift for drift in found if not drift.theirs]
     if not ours:
-        console.print("Stubs, solutions and known wrong answers fit the references.")
+        console.print("Stubs, solutions, lessons and known wrong answers fit the references.")
     left = ours if only_check else [drift for drift in ours if drift.by_hand]
     raise typer.Exit(1 if left else 0)

@@ -10,11 +10,11 @@ import pytest
 
 from course.checks.observation import flatten
 from course.curriculum import DAYS, ROOT, find_day
-from course.judging import digests
-from course.judging import kept as keeping
-from course.judging.digests import course_digest, observation_digest, verdict_digest
+from course.grading.job import course_digest
+from course.judging import digests, observation_cache
+from course.judging.digests import observation_digest, verdict_digest
 from course.judging.judge import Judge
-from course.judging.kept import Kept, kept_of
+from course.judging.observation_cache import ObservationCache, cache_of
 
 SEEN = [({"number": 1}, flatten({"y": np.arange(6.0)})), ({"number": 2}, {})]
 DAY = find_day("2")
@@ -33,7 +33,7 @@ def cache(tmp_path, monkeypatch):
 
 
 def written(path, **members):
-    kept = Kept(path)
+    kept = ObservationCache(path)
     for name, frames in members.items():
         kept.add(name, frames)
     kept.write()
@@ -47,7 +47,7 @@ def numbers(frames):
 def test_what_is_written_is_read(path):
     """Messages, observations and their order come back, in a later process too."""
     written(path, a=SEEN)
-    later = Kept(path)
+    later = ObservationCache(path)
     assert "a" in later
     assert "b" not in later
     assert numbers(later.read("a")) == [1, 2]
@@ -63,13 +63,13 @@ def test_others_may_read_it(path):
 
 def test_two_who_write_lose_nothing(path):
     """What another has added since the file was read stays."""
-    one, other = Kept(path), Kept(path)
+    one, other = ObservationCache(path), ObservationCache(path)
     assert "a" not in one
     one.add("a", SEEN)
     other.add("b", SEEN[:1])
     one.write()
     other.write()
-    assert [numbers(Kept(path).read(name)) for name in "ab"] == [[1, 2], [1]]
+    assert [numbers(ObservationCache(path).read(name)) for name in "ab"] == [[1, 2], [1]]
 
 
 @pytest.mark.parametrize("where", [0, 40, -30, -1])
@@ -79,11 +79,11 @@ def test_a_damaged_file_is_made_anew(path, where):
     data = bytearray(path.read_bytes())
     data[where] ^= 0xFF
     path.write_bytes(data)
-    kept = Kept(path)
+    kept = ObservationCache(path)
     assert numbers(kept.read("a")) in (None, [1, 2])
     kept.add("a", SEEN[1:])
     kept.write()
-    assert numbers(Kept(path).read("a")) == [2]
+    assert numbers(ObservationCache(path).read("a")) == [2]
 
 
 @pytest.mark.parametrize("length", [0, 1, 50, -1])
@@ -91,14 +91,14 @@ def test_a_file_that_was_cut_off(path, length):
     """Half a file is none."""
     written(path, a=SEEN)
     path.write_bytes(path.read_bytes()[:length])
-    assert Kept(path).read("a") is None
+    assert ObservationCache(path).read("a") is None
 
 
 def test_a_kill_while_writing(path):
     """Whenever it comes, what is there before or after is whole."""
     code = (
         "import sys; from pathlib import Path\n"
-        "from tests.course.judging.test_kept import SEEN, written\n"
+        "from tests.course.judging.test_observation_cache import SEEN, written\n"
         "while True: written(Path(sys.argv[1]), a=SEEN, b=SEEN); print('written', flush=True)"
     )
     for wait in (0, 3, 7):
@@ -108,7 +108,11 @@ def test_a_kill_while_writing(path):
             for _ in range(1 + wait):
                 writer.stdout.readline()
             writer.kill()
-        assert numbers(Kept(path).read("a")) == numbers(Kept(path).read("b")) == [1, 2]
+        assert (
+            numbers(ObservationCache(path).read("a"))
+            == numbers(ObservationCache(path).read("b"))
+            == [1, 2]
+        )
 
 
 def test_a_file_that_cannot_be_replaced_leaves_no_draft(path, monkeypatch):
@@ -126,7 +130,7 @@ def test_a_file_that_cannot_be_replaced_leaves_no_draft(path, monkeypatch):
 def test_it_is_bounded(path, monkeypatch):
     """The files that were used longest ago go first."""
     written(path, a=SEEN)
-    monkeypatch.setattr(keeping, "MOST_KEPT", int(2.5 * path.stat().st_size))
+    monkeypatch.setattr(observation_cache, "MOST_CACHED", int(2.5 * path.stat().st_size))
     for number in range(3):
         older = path.with_name(f"{number}.zip")
         written(older, a=SEEN)
@@ -145,7 +149,7 @@ def test_a_folder_that_cannot_be_written(tmp_path):
 def test_nothing_out_of_date_is_found(tmp_path, cache):
     """Another seed, device, text of the checks or of the wrong answers: another file."""
     day = DAY
-    paths = {kept_of(day, *which)._path for which in [(0, "cpu"), (1, "cpu"), (0, "cuda")]}
+    paths = {cache_of(day, *which)._path for which in [(0, "cpu"), (1, "cpu"), (0, "cuda")]}
     assert len(paths) == 3
 
     class Elsewhere(type(day)):
@@ -153,7 +157,7 @@ def test_nothing_out_of_date_is_found(tmp_path, cache):
 
     Elsewhere.checks.write_text(day.checks.read_text() + "\n")
     other = Elsewhere(*replace(day).__dict__.values())
-    assert kept_of(other, 0, "cpu")._path not in paths
+    assert cache_of(other, 0, "cpu")._path not in paths
 
 
 @pytest.fixture
@@ -227,12 +231,12 @@ def test_a_grade_depends_on_the_libraries(library, monkeypatch):
     """A class that is graded on with another version of torch is graded anew."""
     version = digests.importlib.metadata.version
     before = course_digest()
-    digests._environment.cache_clear()
+    digests.environment.cache_clear()
     monkeypatch.setattr(
         digests.importlib.metadata, "version", lambda name: version(name) + "+" * (name == library)
     )
     after = course_digest()
-    digests._environment.cache_clear()
+    digests.environment.cache_clear()
     assert before != after
 
 

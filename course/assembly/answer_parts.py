@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from types import ModuleType
 
-from course.checks.answers import Unreadable, begun, build_answer, find_answer, read_answer
+from course.checks.answer_files import Unreadable, begun, build_answer, find_answer, read_answer
 from course.curriculum import DAYS, Day, module_of
 from course.references.editions import stub_of
 from course.references.modules import build_module

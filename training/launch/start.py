@@ -17,13 +17,13 @@ from rich.text import Text
 
 from training.devices import ProcessContext, under_torchrun
 from training.errors import AlreadyReported, Refused
-from training.launch import training_run
+from training.launch import pipeline
 from training.launch.options import RunRequest
+from training.launch.pipeline import EvaluationInterrupted
 from training.launch.torchrun import launch
-from training.launch.training_run import EvaluationInterrupted
 from training.loop.checkpointer import Unsaved
 from training.loop.run_folder import Run
-from training.loop.trainer import Diverged, Interrupted
+from training.loop.training_loop import Diverged, Interrupted
 from training.program import INTERRUPTED, REFUSED, Program, follows
 from training.using.evaluation import as_table
 
@@ -66,16 +66,14 @@ def _launch(
 ) -> int:
     """Train in many processes. All refusals happen before they start."""
     context = ProcessContext(torch.device("cpu"))
-    with tempfile.TemporaryDirectory() as folder, training_run.beginning(asked, context) as run:
-        training_run.prepare(run, asked, context, console)
+    with tempfile.TemporaryDirectory() as folder, pipeline.beginning(asked, context) as run:
+        pipeline.prepare(run, asked, context, console)
         outcome = Path(folder) / "outcome"
         arguments = _again(asked, devices)[1:]
         environment = {OUTCOME: str(outcome)}
         try:
             status = launch(module, arguments, processes, environment, _began(outcome))
         except KeyboardInterrupt:
-            if not run.trained:
-                raise
             return _stopped_at_once(asked, devices, console)
         status = int(outcome.read_text()) if outcome.exists() else status
         if status == REFUSED:
@@ -118,7 +116,7 @@ def _train(asked: RunRequest, devices: int | None, console: Console) -> int:
     began = time.perf_counter()
     console.print(Text.assemble(("run  ", "quiet"), str(asked.folder)), soft_wrap=True)
     try:
-        found = training_run.train(asked, console)
+        found = pipeline.train(asked, console)
     except Interrupted as stop:
         console.print(Text(f"{stop} To resume: {again}"), soft_wrap=True)
         return INTERRUPTED
@@ -128,8 +126,6 @@ def _train(asked: RunRequest, devices: int | None, console: Console) -> int:
         console.print(Text(words), soft_wrap=True)
         return INTERRUPTED
     except KeyboardInterrupt:
-        if not Run(asked.folder).trained:
-            raise
         return _stopped_at_once(asked, devices, console)
     except Diverged as error:
         console.print(Text(_diverged(error, asked), "failed"), soft_wrap=True)
@@ -148,6 +144,8 @@ def _train(asked: RunRequest, devices: int | None, console: Console) -> int:
 def _stopped_at_once(asked: RunRequest, devices: int | None, console: Console) -> int:
     again = shlex.join(_again(asked, devices))
     words = f"Stopped at once: the steps after the last checkpoint are lost. To resume: {again}"
+    if not Run(asked.folder).trained:
+        words = "Stopped before the first checkpoint: there is nothing to resume."
     console.print(Text(words), soft_wrap=True)
     return INTERRUPTED
 

@@ -21,7 +21,7 @@ from training.loop import checkpointer
 from training.loop.checkpointer import Unsaved
 from training.loop.monitor import COLUMNS, Monitor, read_metrics
 from training.loop.run_folder import Run
-from training.loop.trainer import Diverged, Interrupted, Trainer, Window
+from training.loop.training_loop import Diverged, Interrupted, Trainer, Window
 
 
 def monitored(one):

@@ -9,7 +9,7 @@ from training.generation.chat_templates import Message
 from training.generation.generate import Sampling
 
 
-class Speaker(Protocol):
+class TextGenerator(Protocol):
     """A model that generates text."""
 
     def generate(self, prompt: str, tokens: int, drawing: Sampling) -> Iterator[str]:
