@@ -166,14 +166,14 @@ def layer_activations(sizes: Sizes, step: Step) -> dict[str, int]:
         feed-forward  B T f s · 1           ReLU: its output, the input of w_2; 2 with dropout
                                 2           GELU: its input and output
                                 5           SwiGLU: W x, σ(W x), Swish, V x, product; fused: 4, no σ
-        norms         B T (4 d + 4) s       two LayerNorms: centered and normalized; length and 1 / std
+        norms         B T (6 d + 2) s       two LayerNorms: input, centered and normalized; 1 / std
                       B T (2 d + 4) s       fused: input, mean and 1 / std
                       B T (4 d + 2) s       two RMSNorms: input and normalized; 1 / rms
         dropout       B T 2 d m + B h T² m  of both sublayers, and of the weights; paper: + B T f m
 
     For GPT-2 with f = 4 d, s = 2 and m = 1 this is the B T d (34 + 5 h T / d) of Korthikanti et al. 2022,
     *Reducing Activation Recomputation in Large Transformer Models*, eq. 1, plus the masks and what this
-    norm stores in addition to its input, B T (2 d + 4) s.
+    norm stores in addition to its input, B T (4 d + 2) s.
     """
     rows, d, f = step.batch * step.tokens, sizes.d_model, sizes.d_ff
     square, s, m = step.tokens**2, step.number, step.dropped
@@ -198,8 +198,10 @@ def layer_activations(sizes: Sizes, step: Step) -> dict[str, int]:
 
 def _norm(sizes: Sizes, step: Step) -> int:
     """Return the bytes that autograd stores of one norm."""
-    vectors = 1 if step.fused and sizes.model != "llama" else 2
-    each = vectors * sizes.d_model + (1 if sizes.model == "llama" else 2)
+    if sizes.model == "llama":
+        each = 2 * sizes.d_model + 1
+    else:
+        each = sizes.d_model + 2 if step.fused else 3 * sizes.d_model + 1
     return step.batch * step.tokens * each * step.number
 
 
@@ -209,7 +211,7 @@ def outer_activations(sizes: Sizes, step: Step) -> dict[str, int]:
     ids           8 B (T + 1) + 8 B T   tokens, and a copy as targets. GPT-2, not fused: + 8 T
     angles        2 T d_k s             LLaMA: cosines and sines; recomputed: none
     dropout       B T d m               of the embedding; not LLaMA
-    norm          B T (2 d + 2) s       the last LayerNorm, if there is one; fused: B T (d + 2) s
+    norm          B T (3 d + 1) s       the last LayerNorm, if there is one; fused: B T (d + 2) s
                   B T (2 d + 1) s       the last RMSNorm
     head          B T (d + V) s         its input, and the log-probabilities
     sum           s                     the total weight of the targets

@@ -118,7 +118,7 @@ def test_a_layer_is_korthikanti_s_but_for_its_norms_and_masks():
     parts = layer_activations(sizes, Step(batch=4, tokens=512, number=2, dropped=1))
     rows, d = 4 * 512, 1024
     theirs = rows * d * 34 + 5 * 16 * 512 * rows
-    assert sum(parts.values()) - parts["masks"] == theirs + rows * (2 * d + 4) * 2
+    assert sum(parts.values()) - parts["masks"] == theirs + rows * (4 * d + 2) * 2
 
 
 def test_published_sizes():
