@@ -31,7 +31,7 @@ from course.grading.pools import DaskPool, ProcessPool, closing, processes_that_
 from course.grading.reports import Returned, named_as, submission_of
 from course.grading.run import ClassRun, InUse, grade_all, remember, seed_of, sole_use
 from course.grading.sandbox import NoSandbox, open_sandbox
-from course.grading.submissions import (
+from course.grading.submission import (
     UNCLEAR,
     NothingHandedIn,
     Source,

@@ -9,8 +9,8 @@ from typing import Any
 
 from course.checks.loading import CORE
 from course.curriculum import DAYS, Day
-from course.grading.choosing import FileNote
 from course.grading.instructions import Policy
+from course.grading.submission import FileNote
 
 GRADED = "graded"
 NOTHING_FOUND = "nothing_found"

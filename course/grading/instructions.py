@@ -16,7 +16,7 @@ from typing import Any
 import yaml
 
 from course.curriculum import Day
-from course.grading.names import ANSWERS
+from course.grading.submission import ANSWERS
 
 
 @dataclass(frozen=True)

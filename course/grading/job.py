@@ -16,7 +16,7 @@ import tempfile
 import threading
 import traceback
 from collections.abc import Callable, Collection
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cache, partial
 from pathlib import Path
 from typing import Any, TypeVar
@@ -24,7 +24,6 @@ from typing import Any, TypeVar
 from course.checks.answer_files import ENDINGS
 from course.checks.observation import Observation
 from course.curriculum import DAYS, ROOT, Day
-from course.grading.allowed import SubmissionRefused
 from course.grading.analysis import listened_for
 from course.grading.gradebook import (
     GRADED,
@@ -35,11 +34,15 @@ from course.grading.gradebook import (
     LearnerResult,
     Shortcut,
 )
-from course.grading.names import GIVEN
-from course.grading.notebooks import as_answer, untagged_cells
 from course.grading.sandbox import HOME, SandboxedWorker, open_sandbox
-from course.grading.submissions import Source
-from course.grading.taking import Taken, nothing_found, take
+from course.grading.submission import (
+    Source,
+    SubmissionRefused,
+    as_answer,
+    gathered,
+    nothing_found,
+    take,
+)
 from course.judging.closed_words import KNOWN_MESSAGES
 from course.judging.digests import digest_of, environment
 from course.judging.judge import Judge
@@ -99,15 +102,15 @@ class Plan:
             | {"names": tuple((name, means) for name, means in entry["names"])}
         )
 
-    def digest(self, files: dict[str, bytes], told: object = None) -> str:
+    def digest(self, files: dict[str, bytes], beside: object = None) -> str:
         """Return a digest of what a result depends on.
 
         Args:
             files: the files that were taken.
-            told: the sandbox, and what the result contains beside the verdicts.
+            beside: the sandbox, and what the result contains beside the verdicts.
         """
         run = (self.days, self.seed, self.device, self.unsafe, self.feedback.value, self.edition)
-        whole = hashlib.sha256(repr((run, told)).encode())
+        whole = hashlib.sha256(repr((run, beside)).encode())
         for name, data in sorted(files.items()):
             whole.update(hashlib.sha256(name.encode()).digest() + hashlib.sha256(data).digest())
         return whole.hexdigest()
@@ -210,38 +213,37 @@ class Grader:
         Raises:
             NotStarted, NotEmpty, …: something failed here, which is no learner's fault.
         """
-        GIVEN.clear()
-        GIVEN.update(self._plan.names)
         try:
-            taken = take(source)
+            read = take(replace(source, renames=self._plan.names))
         except SubmissionRefused as error:
             return LearnerResult(source.learner, REFUSED, reason=str(error), late=source.late)
-        told = (self._sandbox, source.late, taken.taken, taken.ignored)
-        digest = self._plan.digest(taken.files, told)
-        if digest == known:
-            return None
+        days = [judge.day for judge in self._judges]
         with WorkerSession(self._start, apart=True) as session:
-            taken = self._gathered(taken, session)
+            taken = gathered(read, days, partial(self._gather, session))
+            beside = (self._sandbox, source.late, taken.taken, taken.ignored)
+            digest = self._plan.digest(taken.files, beside)
+            if digest == known:
+                return None
             about: dict[str, Any] = {
                 "late": source.late,
                 "taken": taken.taken,
                 "ignored": taken.ignored,
                 "ignored_count": taken.ignored_count,
             }
-            if not any(_file_of(judge.day, taken.files) for judge in self._judges):
-                reason = nothing_found(taken, [judge.day for judge in self._judges])
+            if not any(_file_of(day, taken.files) for day in days):
+                reason = nothing_found(taken, days)
                 return LearnerResult(source.learner, NOTHING_FOUND, reason=reason, **about)
             review, fingerprints = self._analyse(taken.files, session)
             runs = MOST_RUNS
-            days = []
+            verdicts = []
             for judge in self._judges:
-                day, spent = self._day(judge, taken.files, session, runs)
-                days.append(day)
+                verdict, spent = self._day(judge, taken.files, session, runs)
+                verdicts.append(verdict)
                 runs -= spent
         review += [
-            Shortcut(day.day.number, 0, f"{name}, when it ran")
-            for day in days
-            for name in day.called
+            Shortcut(one.day.number, 0, f"{name}, when it ran")
+            for one in verdicts
+            for name in one.called
         ]
         for judge in self._judges:
             judge.forget()
@@ -249,8 +251,8 @@ class Grader:
             source.learner,
             GRADED,
             [
-                day.as_json() | {"handed_in": bool(_file_of(judge.day, taken.files))}
-                for judge, day in zip(self._judges, days, strict=True)
+                one.as_json() | {"handed_in": bool(_file_of(one.day, taken.files))}
+                for one in verdicts
             ],
             review=review,
             fingerprints=fingerprints,
@@ -265,27 +267,7 @@ class Grader:
             judge.keep()
         self._kept.close()
 
-    def _gathered(self, taken: Taken, session: WorkerSession) -> Taken:
-        """Return the same with an answer made from each untagged notebook, or without that notebook."""
-        for judge in self._judges:
-            name = f"{judge.day.stem}.ipynb"
-            cells = untagged_cells(taken.files[name]) if name in taken.files else None
-            if cells is None:
-                continue
-            answer = self._gather(cells, judge.day, session)
-            if answer:
-                why = "no cell is tagged: the cells that define the exercises were taken"
-                taken = taken.with_answer(name, answer, why)
-            elif answer is None:
-                why = "no cell has the tag `answer`, and the notebook could not be looked through"
-                taken = taken.without(name, why)
-            else:
-                exercises = " and ".join(f"`{one}`" for one in judge.day.exercises)
-                why = f"no cell has the tag `answer`, and none defines {exercises}"
-                taken = taken.without(name, why)
-        return taken
-
-    def _gather(self, cells: list[str], day: Day, session: WorkerSession) -> bytes | None:
+    def _gather(self, session: WorkerSession, cells: list[str], day: Day) -> bytes | None:
         """Return a notebook of the lines that define the exercises, empty if none do, or None on failure."""
 
         def answer(message: dict[str, Any]) -> bytes:

@@ -27,7 +27,7 @@ from course.grading.reports import (
 )
 from course.grading.reports.files import whole_file
 from course.grading.similarity import alike, like_what_is_given
-from course.grading.submissions import Source
+from course.grading.submission import Source
 
 MOST_TRIES = 3
 OF_A_LEARNER = {"results": ".json", "feedback": ".html", "gradescope": ".json"}

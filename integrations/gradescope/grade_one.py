@@ -10,15 +10,15 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from course.grading.sandbox import NoSandbox, walls
+from course.grading.sandbox import NoSandbox, open_sandbox
 
 NAME = "submission"
 
 
 def main(autograder: Path) -> None:
     """Grade it, and write results.json, unless there are no walls and none is to be graded without."""
-    no_walls = _why_no_walls()
-    unsafe = no_walls is not None and os.environ["ALLOW_UNSAFE"] == "1"
+    no_sandbox = _why_no_sandbox()
+    unsafe = no_sandbox is not None and os.environ["ALLOW_UNSAFE"] == "1"
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         (folder / "class").mkdir()
@@ -32,16 +32,16 @@ def main(autograder: Path) -> None:
             )  # without the file, Gradescope tells that the autograder failed
         results = json.loads((folder / "out" / "gradescope" / f"{NAME}.json").read_bytes())
     if unsafe:
-        results = _with_warning(results, str(no_walls))
+        results = _with_warning(results, str(no_sandbox))
     target = autograder / "results" / "results.json"
     target.parent.mkdir(exist_ok=True)
     target.write_text(json.dumps(results, indent=1), encoding="utf-8")
 
 
-def _why_no_walls() -> str | None:
+def _why_no_sandbox() -> str | None:
     """Why bubblewrap does not start here; nothing where it does."""
     try:
-        with walls():
+        with open_sandbox():
             return None
     except NoSandbox as error:
         return str(error)

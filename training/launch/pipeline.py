@@ -81,8 +81,6 @@ def beginning(asked: RunRequest, context: ProcessContext) -> Iterator[Run]:
         Run.begin(asked.folder, asked.settings, asked.provider)
     context.barrier()
     try:
-        if context.is_main and run.settings() != asked.settings:
-            run.keep(asked.settings)  # --steps has changed
         yield run
     except (Refused, Diverged, OSError, KeyboardInterrupt) as error:
         if context.is_main and new and not run.trained:
@@ -122,14 +120,12 @@ def prepare(
     if settings.pretrained:
         origin = _origin(run, settings, context, console)
         settings = origin.fitted(settings)
-        if context.is_main:
-            run.keep(settings)
     parts = parts_of(settings, run.answers, asked.provider)
     task = _loaded(run, settings, origin, context, console)
     if asked.epochs is not None:
         settings = _in_epochs(settings, task, asked.epochs)
-        if context.is_main:
-            run.keep(settings)
+    if context.is_main and run.settings() != settings:
+        run.keep(settings)  # --steps or --epochs, or the sizes of a published model
     return settings, task, parts, origin
 
 

@@ -20,7 +20,6 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from course.curriculum import DAYS, Day
-from course.grading.choosing import FileNote
 from course.grading.gradebook import (
     GRADED,
     GRADER_FAULT,
@@ -33,6 +32,7 @@ from course.grading.reports.escaping import file_name, one_line, shortened, visi
 from course.grading.reports.feedback import Exercise, exercises, others
 from course.grading.reports.files import whole_file
 from course.grading.reports.graded import GradedClass, spans
+from course.grading.submission import FileNote
 from course.judging.misconceptions import load_misconceptions
 from course.judging.results import BROKEN
 from course.terminal.display import MARKS

@@ -10,7 +10,7 @@ import pytest
 from course.checks.answer_files import read_answer
 from course.curriculum import DAYS, ROOT
 from course.grading.analysis import TAMPERING, fingerprints, gather, serve, shortcuts
-from course.grading.notebooks import as_answer, untagged_cells
+from course.grading.submission.notebooks import as_answer, untagged_cells
 
 READY = [day for day in DAYS if day.ready]
 

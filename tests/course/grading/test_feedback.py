@@ -7,7 +7,7 @@ import pytest
 from course.checks.answer_files import read_answer
 from course.curriculum import DAYS
 from course.grading.job import Plan, course_digest, grade_as_json
-from course.grading.submissions import Source
+from course.grading.submission.sources import Source
 from course.judging.messages import Feedback
 from course.judging.misconceptions import load_misconceptions
 

@@ -6,8 +6,8 @@ from fractions import Fraction
 import pytest
 
 from course.curriculum import DAYS
-from course.grading.choosing import FileNote
 from course.grading.gradebook import GRADED, LearnerResult, Shortcut, Weights
+from course.grading.submission.choosing import FileNote
 
 
 def day(number, **statuses):

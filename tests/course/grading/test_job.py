@@ -10,8 +10,8 @@ from course.grading import grade_command, job
 from course.grading.gradebook import GRADED, UNSEEN, LearnerResult, Shortcut
 from course.grading.instructions import Member, Policy
 from course.grading.job import Grader, Plan
-from course.grading.submissions import Source
-from course.grading.taking import Taken
+from course.grading.submission.sources import Source
+from course.grading.submission.taking import Taken
 from course.workers.checking import not_observed
 from course.workers.worker import TimedOut
 

@@ -3,7 +3,7 @@
 import pytest
 
 from course.curriculum import DAYS
-from course.grading.names import ANSWERS, meaning, nearest
+from course.grading.submission.names import ANSWERS, meaning, nearest
 
 READY = [day for day in DAYS if day.ready]
 

@@ -22,7 +22,7 @@ from course.grading.instructions import read_weights
 from course.grading.job import Plan, course_digest
 from course.grading.pools import WorkerDied
 from course.grading.run import ClassRun, InUse, grade_all, seed_of, sole_use
-from course.grading.submissions import Source
+from course.grading.submission.sources import Source
 
 DAYS_HERE = [DAYS[0], DAYS[7]]
 PLAN = Plan((1, 8), 5, "cpu", False, "edition")

@@ -21,12 +21,12 @@ from hypothesis import given, settings
 
 from course.checks.answer_files import LARGEST_FILE, source_in
 from course.curriculum import DAYS
-from course.grading import submitted_files
-from course.grading.allowed import SubmissionRefused
-from course.grading.names import ANSWERS
 from course.grading.reports.lms_tables import Person
-from course.grading.submissions import UNCLEAR, NothingHandedIn, Source, find_sources
-from course.grading.taking import take
+from course.grading.submission import files as submitted_files
+from course.grading.submission.limits import SubmissionRefused
+from course.grading.submission.names import ANSWERS
+from course.grading.submission.sources import UNCLEAR, NothingHandedIn, Source, find_sources
+from course.grading.submission.taking import take
 
 SOFTMAX, ATTENTION = "day01_softmax.py", "day08_attention.py"
 WORK = {SOFTMAX: b"one = 1\n", ATTENTION: b"eight = 8\n"}

@@ -7,8 +7,8 @@ import zipfile
 import pytest
 
 from course.curriculum import DAYS
-from course.grading.submissions import find_sources
-from course.grading.taking import MOST_TOLD, nothing_found, take
+from course.grading.submission.sources import find_sources
+from course.grading.submission.taking import MOST_TOLD, nothing_found, take
 
 DAY1, DAY2 = "day01_softmax.py", "day02_attention.py"
 STUB = DAYS[1].stub.read_bytes()

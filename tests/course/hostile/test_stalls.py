@@ -12,7 +12,7 @@ import pytest
 
 from course.curriculum import ROOT
 from course.grading.job import Plan, course_digest
-from course.grading.submissions import find_sources
+from course.grading.submission.sources import find_sources
 from tests.course.hostile.kinds import before, during, right
 
 GRADE = """

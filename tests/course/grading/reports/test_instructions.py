@@ -2,12 +2,12 @@
 
 import csv
 import json
+from dataclasses import replace
 from fractions import Fraction
 
 import pytest
 
 from course.curriculum import DAYS
-from course.grading import names
 from course.grading.gradebook import GRADED, LearnerResult, Weights
 from course.grading.instructions import (
     Member,
@@ -17,11 +17,11 @@ from course.grading.instructions import (
     read_roster,
 )
 from course.grading.job import Plan
-from course.grading.names import meaning
 from course.grading.reports import SystemDownload, gradescope_results, submission_of
 from course.grading.reports.lms_tables import write_canvas, write_roster
-from course.grading.submissions import attributed, find_sources
-from course.grading.taking import take
+from course.grading.submission.names import meaning
+from course.grading.submission.sources import attributed, find_sources
+from course.grading.submission.taking import take
 from tests.course.grading.test_submissions import SOFTMAX, write, zip_of
 
 
@@ -94,14 +94,7 @@ def test_a_policy_is_read(tmp_path):
     assert read_policy(tmp_path / "policy.yaml") == POLICY
 
 
-@pytest.fixture
-def given():
-    """The names of which an instructor has said what they mean, here."""
-    yield names.GIVEN
-    names.GIVEN.clear()
-
-
-def test_a_map_of_odd_names(tmp_path, given):
+def test_a_map_of_odd_names(tmp_path):
     """A name that means nothing by itself means what the instructor says, in a folder and in an archive."""
     map_file = tmp_path / "map.yaml"
     map_file.write_text(f"hw final.py: {SOFTMAX}\nx_1_2_y_3_4_z.zip: bo_3\n", encoding="utf-8")
@@ -112,10 +105,10 @@ def test_a_map_of_odd_names(tmp_path, given):
         {"ada/hw final.py": b"ada", "bo.zip": zip_of({"x/hw final.py": b"bo"})},
     )
     assert [take(source).files for source in find_sources(submissions)] == [{}, {}]
-    given.update(files)
-    taken = [take(source).files for source in find_sources(submissions)]
+    renames = tuple(files.items())
+    taken = [take(replace(one, renames=renames)).files for one in find_sources(submissions)]
     assert taken == [{SOFTMAX: b"ada"}, {SOFTMAX: b"bo"}]
-    plan = Plan((1,), 5, "cpu", False, "edition", names=tuple(files.items()))
+    plan = Plan((1,), 5, "cpu", False, "edition", names=renames)
     assert Plan.from_json(json.loads(json.dumps(plan.as_json()))) == plan
     map_file.write_text(f"hw.ipynb: {SOFTMAX}", encoding="utf-8")
     with pytest.raises(ValueError, match="must have the same ending"):

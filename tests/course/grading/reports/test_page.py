@@ -11,10 +11,10 @@ import html5lib
 import pytest
 
 from course.curriculum import DAYS
-from course.grading.choosing import FileNote
 from course.grading.gradebook import Shortcut, Weights
 from course.grading.reports import Alike, Given, SystemDownload, file_name, write_reports
 from course.grading.reports.class_page import SIGNS, write_pages
+from course.grading.submission.choosing import FileNote
 from course.judging.misconceptions import load_misconceptions
 from tests.course.grading.reports.conftest import checks_of
 

@@ -12,14 +12,13 @@ import lzma
 import stat
 import tarfile
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from tarfile import TarInfo
 from typing import IO, Any, NamedTuple
 from zipfile import ZIP_DEFLATED, ZIP_STORED, ZipFile, ZipInfo
 
-from course.checks.answer_files import largest
-from course.grading.allowed import (
+from course.grading.submission.limits import (
     KINDS,
     LARGEST_ARCHIVE,
     MOST_ENTRIES,
@@ -31,11 +30,10 @@ from course.grading.allowed import (
     inside,
     is_seen,
     linked_to,
-    may_be_answer,
+    most_read,
     not_plain,
     shown,
 )
-from course.grading.names import meaning
 
 ARCHIVES = (".zip", ".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tar.xz")
 OTHER_ARCHIVES = (".7z", ".rar")  # cannot be taken, and whoever handed one in is told so
@@ -60,13 +58,14 @@ class Entry(NamedTuple):
     data: bytes | None
 
 
-def unpack(name: str, data: bytes, used: Used) -> list[Entry]:
+def unpack(name: str, data: bytes, used: Used, renames: Mapping[str, str]) -> list[Entry]:
     """The files in an archive.
 
     Args:
         name: what it is called.
         data: its bytes, one more than LARGEST_ARCHIVE if there are more.
         used: what archives of the same submission have used up; this one is added.
+        renames: see `meaning`.
 
     Raises:
         SubmissionRefused: it is unsafe, or broken, or no archive.
@@ -78,7 +77,7 @@ def unpack(name: str, data: bytes, used: Used) -> list[Entry]:
             f"{shown(name)} is larger than {most} MB: hand in the exercises alone."
         )
     try:
-        return _unzip(data, used) if data.startswith(b"PK") else _untar(data, used)
+        return (_unzip if data.startswith(b"PK") else _untar)(data, used, renames)
     except SubmissionRefused:
         raise
     except Exception as error:  # whatever broken bytes make zipfile, tarfile and zlib raise
@@ -86,11 +85,6 @@ def unpack(name: str, data: bytes, used: Used) -> list[Entry]:
             f"{shown(name)} cannot be read: it is broken or of the wrong kind. "
             f"Allowed are {', '.join(ARCHIVES)}."
         ) from error
-
-
-def most_read(path: str) -> int:
-    """The bytes of an answer that are read: one more than it may have, if it is too large."""
-    return largest(str(meaning(path.rpartition("/")[2]))) + 1
 
 
 class _Sipped(io.BufferedReader):
@@ -128,7 +122,7 @@ def read_member(archive: ZipFile, entry: ZipInfo, most: int) -> bytes:
         raise SubmissionRefused(f"{shown(entry.filename)} cannot be read: it is broken.") from error
 
 
-def _unzip(data: bytes, used: Used) -> list[Entry]:
+def _unzip(data: bytes, used: Used, renames: Mapping[str, str]) -> list[Entry]:
     """The files in a zip, once all of it was looked through."""
     found: dict[str, Entry] = {}  # of two of one name the last counts, as for every program
     links: list[tuple[str, str]] = []
@@ -141,8 +135,8 @@ def _unzip(data: bytes, used: Used) -> list[Entry]:
                 content = None
                 if is_link(entry):
                     content = b"".join(_sips(file, LONGEST_TARGET))
-                elif may_be_answer(path):
-                    content = b"".join(_sips(file, most_read(path)))
+                elif most := most_read(path, renames):
+                    content = b"".join(_sips(file, most))
                 for _ in _sips(file, MOST_UNPACKED):  # its checksum is compared at its end
                     pass
             if not is_seen(path) or is_folder(entry):
@@ -151,7 +145,7 @@ def _unzip(data: bytes, used: Used) -> list[Entry]:
                 links.append((path, (content or b"").decode("utf-8", "surrogateescape")))
             else:
                 found[path] = Entry(path, time_of(entry), content)
-    return _with_links(found, links)
+    return _with_links(found, links, renames)
 
 
 def is_link(entry: ZipInfo) -> bool:
@@ -229,7 +223,7 @@ TAR_KINDS = {
 }
 
 
-def _untar(data: bytes, used: Used) -> list[Entry]:
+def _untar(data: bytes, used: Used, renames: Mapping[str, str]) -> list[Entry]:
     """The same of a tar. Only what reads 512 bytes of a header is tarfile's: the rest trusts sizes."""
     found: dict[str, Entry] = {}
     links: list[tuple[str, str]] = []
@@ -247,15 +241,17 @@ def _untar(data: bytes, used: Used) -> list[Entry]:
             continue
         if entry.type not in (tarfile.REGTYPE, tarfile.AREGTYPE, tarfile.CONTTYPE):
             raise not_plain(entry.name, TAR_KINDS.get(entry.type, "of an unknown kind"))
-        wanted = may_be_answer(path)
-        content = tape.content(entry.size, most_read(path) if wanted else 0)
+        most = most_read(path, renames)
+        content = tape.content(entry.size, most)
         if is_seen(path):
-            found[path] = Entry(path, float(entry.mtime) or None, content if wanted else None)
+            found[path] = Entry(path, float(entry.mtime) or None, content if most else None)
     tape.end()
-    return _with_links(found, links)
+    return _with_links(found, links, renames)
 
 
-def _with_links(found: dict[str, Entry], links: Iterable[tuple[str, str]]) -> list[Entry]:
+def _with_links(
+    found: dict[str, Entry], links: Iterable[tuple[str, str]], renames: Mapping[str, str]
+) -> list[Entry]:
     """The files, and each link to one of them as a file of the same content.
 
     Raises:
@@ -263,7 +259,7 @@ def _with_links(found: dict[str, Entry], links: Iterable[tuple[str, str]]) -> li
     """
     for path, target in links:
         file = found[linked_to(path, target, found)]
-        if may_be_answer(path) and file.data is None:
+        if file.data is None and most_read(path, renames):
             raise not_plain(path, KINDS[stat.S_IFLNK])
         found[path] = file._replace(path=path)
     return list(found.values())

@@ -14,12 +14,11 @@ from pathlib import Path
 
 from course.checks.answer_files import LARGEST_FILE, without_outputs
 from course.curriculum import DAYS, Day
-from course.grading.allowed import SubmissionRefused, shown
-from course.grading.archives import most_read
-from course.grading.choosing import FileNote, choose
-from course.grading.names import meaning, nearest
-from course.grading.submissions import Source, is_archive
-from course.grading.submitted_files import SubmittedFile, files_of, unpacked
+from course.grading.submission.choosing import FileNote, choose
+from course.grading.submission.files import SubmittedFile, files_of, unpacked
+from course.grading.submission.limits import SubmissionRefused, shown
+from course.grading.submission.names import nearest
+from course.grading.submission.sources import Source, is_archive
 
 NOT_THEIRS = ("lessons", "my", "solutions", "tests")  # folders beside the course's `exercises`
 
@@ -45,24 +44,6 @@ class Taken:
     taken: list[FileNote] = field(default_factory=list)
     ignored: list[FileNote] = field(default_factory=list)
     ignored_count: int = 0
-
-    def without(self, name: str, why: str) -> Taken:
-        """Return the same without a file that turned out to be useless."""
-        files = {other: data for other, data in self.files.items() if other != name}
-        [told] = [one for one in self.taken if one.name == name]
-        ignored = [FileNote(told.path, "", why), *self.ignored][:MOST_TOLD]
-        taken = [one for one in self.taken if one is not told]
-        return Taken(files, taken, ignored, self.ignored_count + 1)
-
-    def with_answer(self, name: str, data: bytes, why: str) -> Taken:
-        """Return the same with an answer made from one of the files."""
-        taken = [
-            FileNote(one.path, name, "; ".join(filter(None, (one.why, why))))
-            if one.name == name
-            else one
-            for one in self.taken
-        ]
-        return Taken(self.files | {name: data}, taken, self.ignored, self.ignored_count)
 
 
 def take(source: Source) -> Taken:
@@ -119,20 +100,20 @@ def _take(files: list[SubmittedFile], earlier: Collection[str]) -> Taken:
     by_day: dict[str, list[SubmittedFile]] = {}
     rest = []
     for file in everything:
-        answer = meaning(file.name)
-        if answer and file.path not in strangers:
-            by_day.setdefault(answer.partition(".")[0], []).append(file)
+        if file.means and file.path not in strangers:
+            by_day.setdefault(file.means.partition(".")[0], []).append(file)
         else:
             rest.append(file)
     data, taken, ignored = {}, [], []
     for _, candidates in sorted(by_day.items()):
         chosen, losers = choose(candidates)
-        name = str(meaning(chosen.name))
-        content = chosen.read(most_read(name))
+        name, content = str(chosen.means), chosen.read(chosen.most_read)
         if len(content) > LARGEST_FILE and name.endswith(".ipynb"):
             content = without_outputs(content)
         data[name] = content[: LARGEST_FILE + 1]
-        taken.append(FileNote(chosen.told, name, "" if chosen.name == name else f"taken as {name}"))
+        taken.append(
+            FileNote(chosen.shown_path, name, "" if chosen.name == name else f"taken as {name}")
+        )
         ignored += losers
     ignored += [FileNote(name, "", "it was handed in again") for name in earlier]
     ignored += _strange(rest, strangers)
@@ -142,16 +123,18 @@ def _take(files: list[SubmittedFile], earlier: Collection[str]) -> Taken:
 def _strange(files: list[SubmittedFile], strangers: Collection[str]) -> list[FileNote]:
     """Return notes on files that are no answers, those with similar names first."""
     ready = [day for day in DAYS if day.ready]
-    told = []
+    notes = []
     for number, file in enumerate(files):
         if file.path in strangers:
-            told.append(FileNote(file.told, "", "it belongs to the course"))
+            notes.append(FileNote(file.shown_path, "", "it belongs to the course"))
         elif file.archive and is_archive(file.path):
-            told.append(FileNote(file.told, "", "an archive within an archive is not opened"))
+            notes.append(
+                FileNote(file.shown_path, "", "an archive within an archive is not opened")
+            )
         else:
             near = nearest(file.name, ready) if number < 2 * MOST_TOLD else None
-            told.append(FileNote(file.told, near or "", ""))
-    return sorted(told, key=lambda one: (not one.name, bool(one.why)))
+            notes.append(FileNote(file.shown_path, near or "", ""))
+    return sorted(notes, key=lambda one: (not one.name, bool(one.why)))
 
 
 def _of_the_course(files: list[SubmittedFile]) -> set[str]:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import posixpath
 import re
 import stat
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
-from course.grading.names import meaning
+from course.checks.answer_files import largest
+from course.grading.submission.names import meaning
 
 MOST_ENTRIES = 5_000  # of a submission, folders counted
 MOST_UNPACKED = 100_000_000  # bytes that an archive may hold
@@ -31,9 +32,10 @@ def is_seen(path: str) -> bool:
     return not any(map(is_hidden, path.split("/")))
 
 
-def may_be_answer(path: str) -> bool:
-    """Whether it is a day's file by its name, or nearly."""
-    return is_seen(path) and meaning(path.rpartition("/")[2]) is not None
+def most_read(path: str, renames: Mapping[str, str]) -> int:
+    """The bytes of a file that are read: one more than an answer may have; 0 of what is none by its name."""
+    means = meaning(path.rpartition("/")[2], renames) if is_seen(path) else None
+    return largest(means) + 1 if means else 0
 
 
 def inside(name: str) -> str:

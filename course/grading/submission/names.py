@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 
 from course.checks.answer_files import ENDINGS
 from course.curriculum import DAYS, Day
 
 ANSWERS = {day.stem + ending for day in DAYS for ending in ENDINGS}
-
-# Names of which an instructor has said what they mean, for the class that this process grades.
-GIVEN: dict[str, str] = {}
 
 # What programs append to a name that is taken already: browsers, Windows, Macs, Jupyter; and Google
 # Drive puts before it. Behind the ending a mail program or browser may have put another one.
@@ -23,16 +21,20 @@ NEAR = 0.7  # of difflib's measure: below it names are less alike than two of th
 LONGEST = 200  # characters of a name that may mean anything
 
 
-def meaning(name: str) -> str | None:
+def meaning(name: str, renames: Mapping[str, str] = MappingProxyType({})) -> str | None:
     """The day's file that a name means: `day02_attention.py` for `Day2-attention (1).PY`.
 
     The number must be a day's, and the topic that day's own, or left out. What does not say its number
     means nothing: `attention.py` may be of two days.
+
+    Args:
+        name: of a file.
+        renames: names of which an instructor has said what they mean.
     """
     if name in ANSWERS:
         return name
-    if name in GIVEN:
-        return GIVEN[name]
+    if name in renames:
+        return renames[name]
     if len(name) > LONGEST:
         return None
     plain = DISGUISE.sub("", name.lower().strip())

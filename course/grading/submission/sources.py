@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any, NamedTuple, Self, TypeVar
 
 from course.checks.answer_files import ENDINGS
-from course.grading.allowed import is_hidden, is_seen
-from course.grading.archives import ARCHIVES, OTHER_ARCHIVES, class_zip
-from course.grading.names import meaning
+from course.grading.submission.archives import ARCHIVES, OTHER_ARCHIVES, class_zip
+from course.grading.submission.limits import is_hidden, is_seen
+from course.grading.submission.names import meaning
 
 CANVAS, MOODLE = "Canvas", "Moodle"
 
@@ -40,6 +40,7 @@ class Source:
         unclear: the learners whose it may be, by the readings of a file's name; nothing where that is clear.
         system: where the download is from, `Canvas` or `Moodle`, and else nothing.
         back: what it wants a file of feedback for this learner to be called; nothing if it takes none.
+        renames: unusual names, and the days' files that they mean: an instructor has said so.
     """
 
     learner: str
@@ -52,6 +53,7 @@ class Source:
     unclear: tuple[str, ...] = ()
     system: str = ""
     back: str = ""
+    renames: tuple[tuple[str, str], ...] = ()
 
     def as_json(self) -> dict[str, Any]:
         """The same as plain data, to be sent to another process."""

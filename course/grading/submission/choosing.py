@@ -10,10 +10,8 @@ from pathlib import PurePosixPath
 from typing import Any, TypeVar
 
 from course.curriculum import DAYS
-from course.grading.allowed import shown
-from course.grading.archives import most_read
-from course.grading.names import meaning
-from course.grading.submitted_files import Archive, SubmittedFile
+from course.grading.submission.files import Archive, SubmittedFile
+from course.grading.submission.limits import shown
 from course.references.editions import stub_of
 
 APART = 2.0  # seconds: a zip knows even ones alone, and one program writes many files in a moment
@@ -55,15 +53,15 @@ def choose(files: list[SubmittedFile]) -> tuple[SubmittedFile, list[FileNote]]:
         losers += [(file, why) for file in left if file not in kept]
         left = kept
     [chosen] = left
-    content = chosen.read(most_read(chosen.name)) if losers else b""
+    content = chosen.read(chosen.most_read) if losers else b""
     return chosen, [
-        FileNote(file.told, "", f"{shown(chosen.path)}{CHOSEN}{_reason(file, content, why)}")
+        FileNote(file.shown_path, "", f"{shown(chosen.path)}{CHOSEN}{_reason(file, content, why)}")
         for file, why in losers
     ]
 
 
 def _reason(file: SubmittedFile, content: bytes, why: str) -> str:
-    return SAME if file.read(most_read(file.name)) == content else why
+    return SAME if file.read(file.most_read) == content else why
 
 
 def _only(counts: Callable[[SubmittedFile], bool]) -> Rule:
@@ -98,7 +96,7 @@ def _archive_path(file: SubmittedFile) -> str:
 # has the words that tell why the file that was taken comes before the others.
 RULES: tuple[tuple[Rule, str], ...] = (
     (_only(lambda file: not _is_stub(file)), "is more than the stub"),
-    (_only(lambda file: str(meaning(file.name)).endswith(".py")), "is no notebook"),
+    (_only(lambda file: str(file.means).endswith(".py")), "is no notebook"),
     (_greatest(lambda file: file.rank), "was handed in later"),
     (_only(lambda file: file.archive is None), "is in no archive"),
     (_latest_archives, "is in a later archive"),
@@ -110,7 +108,7 @@ RULES: tuple[tuple[Rule, str], ...] = (
     (lambda files: _latest(files), "is later"),
     (_greatest(lambda file: -_depth(file)), "is in fewer folders"),
     (_only(lambda file: file.place.parent.name == "exercises"), "is in `exercises`"),
-    (_only(lambda file: file.name == meaning(file.name)), "has the exact name"),
+    (_only(lambda file: file.name == file.means), "has the exact name"),
     (lambda files: [min(files, key=lambda file: file.path)], "comes first by its name"),
 )
 
@@ -141,7 +139,7 @@ def _numbers_apart(path: str) -> list[tuple[int, str]]:
 
 def _is_stub(file: SubmittedFile) -> bool:
     """Whether a file is a day's stub, whatever its line endings."""
-    stub = _stub(str(meaning(file.name)).partition(".")[0])
+    stub = _stub(str(file.means).partition(".")[0])
     return bool(stub) and file.read(2 * len(stub)).replace(b"\r\n", b"\n") == stub
 
 

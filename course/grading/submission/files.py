@@ -8,13 +8,22 @@ import functools
 import itertools
 import os
 import stat
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 from zipfile import ZipFile
 
-from course.grading.allowed import (
+from course.checks.answer_files import largest
+from course.grading.submission.archives import (
+    class_zip,
+    demand_safe,
+    is_folder,
+    read_member,
+    time_of,
+    unpack,
+)
+from course.grading.submission.limits import (
     LARGEST_ARCHIVE,
     MOST_ARCHIVES,
     SubmissionRefused,
@@ -26,15 +35,8 @@ from course.grading.allowed import (
     is_seen,
     linked_to,
 )
-from course.grading.archives import (
-    class_zip,
-    demand_safe,
-    is_folder,
-    read_member,
-    time_of,
-    unpack,
-)
-from course.grading.submissions import Source, is_archive
+from course.grading.submission.names import meaning
+from course.grading.submission.sources import Source, is_archive
 
 LONGEST_PATH = 300  # characters of a path in a report
 
@@ -56,6 +58,7 @@ class SubmittedFile:
         time: the modification time in seconds, if known.
         rank: greater for later submissions, if the download says so.
         archive: the archive that contains it.
+        renames: see `meaning`.
     """
 
     path: str
@@ -63,13 +66,24 @@ class SubmittedFile:
     time: float | None = None
     rank: int = 0
     archive: Archive | None = None
+    renames: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def name(self) -> str:
         return self.path.rpartition("/")[2]
 
+    @functools.cached_property
+    def means(self) -> str | None:
+        """The day's file that it is by its name, or nearly."""
+        return meaning(self.name, self.renames)
+
     @property
-    def told(self) -> str:
+    def most_read(self) -> int:
+        """The bytes of an answer that are read: one more than it may have."""
+        return largest(str(self.means)) + 1
+
+    @property
+    def shown_path(self) -> str:
         """Its path as valid text, whatever bytes the name has."""
         return self.path.encode("utf-8", "backslashreplace").decode()[:LONGEST_PATH]
 
@@ -92,7 +106,7 @@ def unpacked(files: list[SubmittedFile]) -> list[SubmittedFile]:
     used = Used()
     found = [file for file in files if not is_archive(file.path)]
     for file in archives:
-        entries = unpack(file.path, file.read(LARGEST_ARCHIVE + 1), used)
+        entries = unpack(file.path, file.read(LARGEST_ARCHIVE + 1), used, file.renames)
         archive = Archive(file.path, file.time)
         found += [
             SubmittedFile(
@@ -101,6 +115,7 @@ def unpacked(files: list[SubmittedFile]) -> list[SubmittedFile]:
                 entry.time,
                 file.rank,
                 archive,
+                file.renames,
             )
             for entry in entries
         ]
@@ -117,11 +132,14 @@ def _first(data: bytes, most: int) -> bytes:
 @contextlib.contextmanager
 def files_of(source: Source) -> Iterator[Iterable[SubmittedFile]]:
     ranks = source.ranks or (0,) * len(source.names)
+    renames = dict(source.renames)
     if source.members:
         with class_zip(source.paths[0]) as archive:
-            yield _members(archive, source, ranks)
+            found: Iterable[SubmittedFile] = _members(archive, source, ranks)
+            yield (dataclasses.replace(file, renames=renames) for file in found)
     else:
-        yield itertools.chain(*map(_on_disk, source.paths, source.names, ranks))
+        found = itertools.chain(*map(_on_disk, source.paths, source.names, ranks))
+        yield (dataclasses.replace(file, renames=renames) for file in found)
 
 
 # A link or FIFO that replaced the file after it was examined is not followed, nor waited for.
