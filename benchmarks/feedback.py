@@ -31,7 +31,7 @@ from rich.live import Live
 
 from course.checks.answers import read_answer
 from course.curriculum import DAYS, ROOT, Day
-from course.desk.watching import LOOKING, UNKNOWN
+from course.desk.verdicts import LOOKING, UNKNOWN
 from course.judging.judge import Judge
 from course.judging.misconceptions import load_misconceptions
 
