@@ -64,7 +64,7 @@ def x_of_dtype(draw, widths, dtype):
 def many(draw):
     """Enough numbers that a share of them says something."""
     width = draw.size(12, 16)
-    return draw.normal(draw.size(200, 300), width, mean=0.5)
+    return draw.normal(draw.size(20, 25), draw.size(9, 11), width, mean=0.5)
 
 
 @pytest.fixture

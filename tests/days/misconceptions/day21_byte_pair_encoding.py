@@ -129,6 +129,13 @@ MISCONCEPTIONS = [
                     "    _"
                 },
             ),
+            "fails_without_a_pair": (
+                "Your encoder asks for the pair of lowest rank even where there is no pair: in an empty text, in a single byte, or after the last merge. Stop as "
+                "soon as fewer than two ids are left.",
+                {
+                    "while (fitting := ...):\n    _": "while True:\n    pair = min(itertools.pairwise(ids), key=lambda two: rank.get(two, len(rank)))\n    if pair not in rank:\n        break\n    ids = self.merge(ids, pair, 256 + rank[pair])"
+                },
+            ),
             "merged_ids_from_0": (
                 "Your encoder gives the merge of rank r the id r, which belongs to a byte. Merges come after the 256 bytes.",
                 {"256 + rank[pair]": "rank[pair]"},
@@ -144,11 +151,6 @@ MISCONCEPTIONS = [
             "characters_for_bytes": (
                 "You encode the characters' code points. A code point above 255 is the id of a merge or no id at all. Encode the text as UTF-8 first.",
                 {"list(text.encode('utf-8'))": "[ord(character) for character in text]"},
-            ),
-            "normalised": (
-                "You normalize the text first: é written as e and an accent becomes one character, so decoding does not return the original text. Encode the "
-                "text unchanged.",
-                {"text.encode": "__import__('unicodedata').normalize('NFC', text).encode"},
             ),
             "stripped": (
                 "You strip the text or split it at spaces: spaces and line breaks are bytes like all others, and decoding must return them.",

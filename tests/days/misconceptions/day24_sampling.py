@@ -232,10 +232,6 @@ MISCONCEPTIONS = [
                 {"logits = model(_)[:, -1]": "tokens = _\nlogits = model(tokens)[:, -1]"},
             ),
             # --- what is drawn from
-            "asks_the_first_position": (
-                "You draw from the logits of position 0, which has seen the first token alone. The last position has seen all that the model reads.",
-                {"logits = _[:, -1]": "logits = _[:, 0]"},
-            ),
             "one_continuation_for_all": (
                 "Every row gets the first row's token. Each row has its own prompt, and its own next token.",
                 {"following = _": "following = _[:1].expand(len(tokens))"},
@@ -306,6 +302,11 @@ MISCONCEPTIONS = [
                     "    for module, training in modes.items():\n"
                     "        module.training = training"
                 },
+            ),
+            "gradients_off_for_good": (
+                "You switch gradients off, and never on again. A training run that samples in between cannot continue afterwards. `torch.no_grad()`, as a "
+                "decorator or in a `with`, ends by itself.",
+                {"torch.no_grad()": "", "model.eval()": "model.eval()\ntorch.set_grad_enabled(False)"},
             ),
             "gradients_kept": (
                 "Every step keeps what a `backward` would need, for the whole text. It is never used: a drawn token has no gradient. The decorator above the "

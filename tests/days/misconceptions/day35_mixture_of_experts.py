@@ -49,6 +49,11 @@ MISCONCEPTIONS = [
                 "With k = 1 you drop the last axis. It stays, with length 1: what comes after does not have to care what k is.",
                 {"return _": "if self.k == 1:\n    weights, experts = weights.squeeze(-1), experts.squeeze(-1)\nreturn _"},
             ),
+            "least_likely_first": (
+                "You have chosen the right experts and list them from the least to the most likely. (`sort` and `argsort` begin with the smallest.) The most "
+                "likely comes first.",
+                {"weights = _": "weights, experts = weights.flip(-1), experts.flip(-1)\nweights = _"},
+            ),
             "router_with_bias": (
                 "Your router has a bias: an expert would be liked or disliked whatever the token is. It has none, in Switch as in Mixtral.",
                 {"bias=False": "", "scores = _": "scores = _ + self.w_r.bias.to(wide)"},
@@ -72,10 +77,6 @@ MISCONCEPTIONS = [
                 "You leave out the factor N, or take a mean over the experts where there is a sum. The factor makes the loss of an even spread 1, with eight "
                 "experts as with a hundred.",
                 {"n_experts * _": "_"},
-            ),
-            "alpha_included": (
-                "You multiply by 0.01. α is the caller's affair.",
-                {"n_experts * _": "0.01 * n_experts * _"},
             ),
             "counted_up_to_the_last_chosen": (
                 "You count only as far as the highest number that was chosen (`bincount` without a `minlength` does). An expert that no token chose counts 0, and keeps its place.",
