@@ -38,7 +38,9 @@ LEARN, TRAIN, TEACH, CONTRIBUTE = (
 )
 
 COMMANDS = {  # (panel of the help, module), in the order of the help
-    **dict.fromkeys(("check", "watch", "hint", "lesson", "solution", "reset"), (LEARN, DESK)),
+    **dict.fromkeys(
+        ("check", "watch", "hint", "recall", "lesson", "solution", "reset"), (LEARN, DESK)
+    ),
     "explore": (LEARN, EXPLORER),
     **dict.fromkeys(("assemble", "doctor"), (LEARN, __name__)),
     **dict.fromkeys(("train", "translate", "generate", "chat", "evaluate"), (TRAIN, TRAINING)),
@@ -54,7 +56,7 @@ EXTRAS: dict[str, tuple[str, tuple[str, ...]]] = {
     EXPLORER: ("explore", ("anywidget", "latex2mathml", "marimo")),
     GRADING: ("grade", ("pyseccomp",) if sys.platform == "linux" else ()),
 }
-IN_AN_EDITION = ("check", "watch", "hint", "lesson", "solution", "reset", "doctor")
+IN_AN_EDITION = ("check", "watch", "hint", "recall", "lesson", "solution", "reset", "doctor")
 
 
 class OneCommand(TyperCommand):
@@ -130,6 +132,12 @@ def board(
             "--version", is_eager=True, callback=_show_version, help="Show the version and exit."
         ),
     ] = False,
+    svg: Annotated[
+        Path | None,
+        typer.Option(
+            dir_okay=False, metavar="FILE", help="Write the board as a picture, for a profile."
+        ),
+    ] = None,
 ) -> None:
     """Forty days from a softmax to a Transformer.
 
@@ -138,7 +146,9 @@ def board(
     if context.invoked_subcommand is None:
         from course.desk.learner_commands import board
 
-        board()
+        board(svg)
+    elif svg is not None:
+        raise typer.BadParameter("The board is drawn without a command: course --svg FILE")
 
 
 def assemble(

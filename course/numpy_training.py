@@ -64,7 +64,8 @@ class OneLayer:
         """Return the logits `(B, T, classes)` for tokens `(B, T)` or vectors `(B, T, d_model)`."""
         x = self._embedded(inputs)
         y = multi_head_attention(x, x, x, self.params, self.h, mask) + self.residual * x
-        return y @ self.params["w_read"] + self.params["b_read"]
+        logits: Array = y @ self.params["w_read"] + self.params["b_read"]
+        return logits
 
     def loss(self, inputs: Array, targets: Array, mask: Array | None = None) -> float:
         """Return the mean cross-entropy; targets `(B, T)`, or `(B, T, n)` for n answers."""

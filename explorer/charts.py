@@ -62,7 +62,7 @@ def cells(
     head = "".join(f'<th scope="col">{escape(name)}</th>' for name in columns)
     body = "".join(
         f'<tr class="{"marked" if index == marked else ""}">'
-        f'<th scope="row">{escape(name)}</th>{_row(row, most, digits)}</tr>'
+        f'<th scope="row">{escape(name)}</th>{numbers(row, most, digits)}</tr>'
         for index, (name, row) in enumerate(zip(rows, values, strict=True))
     )
     return (
@@ -72,7 +72,8 @@ def cells(
     )
 
 
-def _row(row: Sequence[float], most: float, digits: int) -> str:
+def numbers(row: Sequence[float], most: float, digits: int) -> str:
+    """Numbers as cells of a table's row, the darker the larger up to `most`."""
     return "".join(_cell(value, most, digits) for value in row)
 
 

@@ -20,7 +20,7 @@ with app.setup:
     from torch.overrides import TorchFunctionMode
 
     from explorer import page
-    from explorer.charts import cells, facts
+    from explorer.charts import facts, numbers
     from implementation import attention, subsequent_mask
     from variants import flash
 
@@ -249,26 +249,48 @@ def grid(tiles: list[Tile], at: int, length: int) -> str:
 
 
 @app.function
-def tables(tile: Tile, previous: Tile | None, output: Tensor) -> str:
-    """A tile's numbers, in the order in which they are computed."""
-    rows = [f"q{row}" for row in range(tile.rows.start, tile.rows.stop)]
+def steps(tile: Tile, previous: Tile | None, output: Tensor) -> str:
+    """A tile's numbers: a row for each query, in which one step follows another from left to right."""
     keys = [f"k{column}" for column in range(tile.columns.start, tile.columns.stop)]
     features = [f"{feature}" for feature in range(WIDTH)]
     lowest = torch.finfo(tile.before.dtype).min  # where the reference begins
     before = tile.before.masked_fill(tile.before == lowest, -torch.inf)
     total = torch.zeros_like(tile.total) if previous is None else previous.total
-    maxima = torch.cat([before, tile.highest, tile.shrink], dim=-1)
-    totals = torch.cat([total, tile.total], dim=-1)
-    plain = math.inf  # numbers of different kinds: no colours
-    drawn = (
-        cells(tile.scores.tolist(), rows, keys, "1. Scores S"),
-        cells(maxima.tolist(), rows, ["m", "m′", "exp(m − m′)"], "2. Highest score", most=plain),
-        cells(tile.weights.tolist(), rows, keys, "3. Weights P = exp(S − m′)", most=1),
-        cells(totals.tolist(), rows, ["ℓ", "ℓ′"], "4. Sum", most=plain),
-        cells(tile.mixed.tolist(), rows, features, "5. O, the mixed values"),
-        cells(output.tolist(), rows, features, "6. O / ℓ′, the output so far"),
+    plain = math.inf  # numbers of different kinds: no colors
+    groups = (
+        (
+            "1. Scores S",
+            keys,
+            tile.scores,
+            tile.scores.nan_to_num(neginf=0).abs().max().item() or 1,
+        ),
+        (
+            "2. Maximum",
+            ("m", "m′", "e<sup>m−m′</sup>"),
+            torch.cat([before, tile.highest, tile.shrink], -1),
+            plain,
+        ),
+        ("3. P = e<sup>S−m′</sup>", keys, tile.weights, 1),
+        ("4. Sum", ("ℓ", "ℓ′"), torch.cat([total, tile.total], -1), plain),
+        ("5. O, the mixed values", features, tile.mixed, tile.mixed.abs().max().item()),
+        ("6. O / ℓ′, the output", features, output, output.abs().max().item()),
     )
-    return f'<div class="tile-numbers">{"".join(drawn)}</div>'
+    captions = "".join(f'<th colspan="{len(names)}">{title}</th>' for title, names, _, _ in groups)
+    columns = "".join(f'<th scope="col">{name}</th>' for _, names, _, _ in groups for name in names)
+    body = "".join(
+        f'<tr><th scope="row">q{row}</th>'
+        + "".join(
+            numbers(values[index].tolist(), most, 2).replace("<td", f'<td data-step="{step}"')
+            for step, (_, _, values, most) in enumerate(groups, 1)
+        )
+        + "</tr>"
+        for index, row in enumerate(range(tile.rows.start, tile.rows.stop))
+    )
+    return (
+        '<div class="scroll" tabindex="0" role="region" aria-label="the steps of this tile">'
+        f'<table class="cells tile-numbers"><thead><tr><td></td>{captions}</tr><tr><td></td>{columns}</tr>'
+        f"</thead><tbody>{body}</tbody></table></div>"
+    )
 
 
 @app.function
@@ -286,16 +308,16 @@ def picture(parts, inputs: Tensor, tiles: list[Tile], at: int, block: int, causa
     told_of = {
         "held besides Q, K, V": f"{sum(one.numel() for one in held.values())} numbers: {counts}",
         "ordinary attention holds": f"{weights.numel()} weights",
-        "panel 6 differs from it by at most": f"{apart:.0e}",
+        "step 6 differs from it by at most": f"{apart:.0e}",
     }
     if at + 1 == len(tiles):
         everything = slice(0, inputs.size(1))
         _, apart = compared(parts, inputs, everything, everything, block, causal)
         told_of["all outputs differ by at most"] = f"{apart:.0e}"
-    numbers = tables(tile, tiles[at - 1] if tile.columns.start else None, output)
+    table = steps(tile, tiles[at - 1] if tile.columns.start else None, output)
     return (
         f'<p class="happens">{told(tiles, at)}</p><div class="tiled">'
-        f"{grid(tiles, at, inputs.size(1))}<div>{numbers}{facts(told_of)}</div></div>"
+        f"{grid(tiles, at, inputs.size(1))}<div>{table}{facts(told_of)}</div></div>"
     )
 
 
@@ -313,9 +335,9 @@ def _():
         r"""
         $m' = \max(m, \text{rowmax } S)$, and the sums computed with $m$ are multiplied by $e^{m-m'}$: then
         they are what they would be if $m'$ had been subtracted from the start. So a block of queries needs
-        only one tile at a time and never returns to it. Numbers 1 to 5 are read from the reference while it
-        runs; 6 is what `flash_attention` returns if the keys end here. Day 8's attention over the same keys
-        gives the same result up to rounding.
+        only one tile at a time and never returns to it. Steps 1 to 5 are read from the reference while it
+        runs; step 6 is what `flash_attention` returns if the keys end here. Day 8's attention over the same
+        keys gives the same result up to rounding.
         """
     )
     return

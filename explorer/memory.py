@@ -217,6 +217,30 @@ def product(factors: dict[str, int], total: int) -> str:
 
 
 @app.function
+def filled(config: GPTConfig | LLaMAConfig, kv_heads: int, length: int) -> str:
+    """One layer's keys and values: what is stored, of all heads and all tokens that the model can read."""
+    width, height = 250, 110
+    across, down = width * length / config.context, height * kv_heads / config.n_heads
+    drawn = []
+    for x, name in ((24, "K"), (306, "V")):
+        drawn += [
+            f'<rect x="{x + shift}" y="{32 - shift}" width="{width}" height="{height}"/>'
+            for shift in (12, 8, 4, 0)  # the layers behind it
+        ]
+        drawn.append(
+            f'<rect class="stored" x="{x}" y="32" width="{max(across, 2):.1f}" height="{max(down, 2):.1f}"/>'
+            f'<text x="{x - 16}" y="{32 + height / 2 + 5}">{name}</text>'
+            f'<text x="{x}" y="160">{length:,} of {config.context:,} tokens →</text>'
+        )
+    heads = f"{kv_heads} of {config.n_heads} heads ↓"
+    says = f"one of {config.n_layers} layers: {heads.removesuffix(' ↓')}, {length:,} tokens"
+    return (
+        f'<svg class="cached" viewBox="0 0 574 166" role="img" aria-label="{says}">{"".join(drawn)}'
+        f'<text x="24" y="14">one of {config.n_layers} layers, {heads}</text></svg>'
+    )
+
+
+@app.function
 def picture(
     config: GPTConfig | LLaMAConfig,
     weights: int,
@@ -257,6 +281,7 @@ def picture(
     )
     return beside(
         bars({"weights": model, "cache": total}, "In memory", max(model, total), "cache")
+        + filled(config, kv_heads, length)
         + product(factors, total)
         + told
         + bars(by_dtype, f"The cache with other dtypes {scale}", most, dtype),

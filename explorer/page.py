@@ -18,22 +18,24 @@ from traitlets import TraitError
 from course.curriculum import DAYS
 from course.terminal.arguments import EXERCISES
 from explorer.answer import Failed, LearnerParts, NotWritten
-from explorer.topics import topic_of
+from explorer.topics import TOPICS, topic_of
 
 REFERENCE, OWN = "the reference", "my exercises"
 ANSWERS = "COURSE_ANSWERS"  # in the environment: where the learner's files lie
 
 
 def head(name: str) -> mo.Html:
-    """The page's title and question, what to try, and the way to its days."""
+    """The page's title and question, what to try, and the way to its days and to the next page."""
     topic = topic_of(name)
     days = " · ".join(
         f'<a href="../day/{number}" target="_blank">Day {number}, {escape(DAYS[number - 1].title)}</a>'
         for number in topic.days
     )
+    following = TOPICS[(TOPICS.index(topic) + 1) % len(TOPICS)]
     return mo.Html(
-        f'<header class="head"><nav><a href="../">All pages</a> <span>{days}</span></nav>'
-        f"<h1>{escape(topic.title)}</h1><p>{escape(topic.question)}</p>"
+        f'<header class="head"><nav><a href="../">All pages</a> <span>{days}</span>'
+        f'<a class="next" href="../{following.name}/">Next: {escape(following.title)} →</a></nav>'
+        f'<h1>{escape(topic.title)}</h1><p class="question">{escape(topic.question)}</p>'
         f'<p class="suggestion"><b>Try:</b> {escape(topic.suggestion)}</p></header>'
     )
 

@@ -13,12 +13,16 @@ from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
 from course.curriculum import DAYS, ROOT
-from explorer.topics import STILLS, TOPICS, Topic, picture_of
+from explorer.topics import STILLS, TOPICS, Topic
 
 SITE = ROOT / ".site" / "html"  # where `make site` writes it
 ICON = Path(__file__).with_name("favicon.svg")
 FONT = Path(__file__).with_name("font")
 STYLE = Path(__file__).with_name("page.css")
+THUMBNAILS = Path(__file__).with_name(
+    "thumbnails.svg"
+)  # one for each page, at the size of the list
+LETTERS = Path(marimo.__file__).parent / "_static" / "assets"
 
 
 def application() -> Starlette:
@@ -33,6 +37,7 @@ def application() -> Starlette:
             Route("/day/{number:int}", _day),
             Route("/paper_notes/{name}", _note),
             Mount("/font", StaticFiles(directory=FONT)),
+            Mount("/letters", StaticFiles(directory=LETTERS)),
             Mount("/stills", StaticFiles(directory=STILLS)),
             Mount("/site", StaticFiles(directory=SITE, html=True, check_dir=False)),
             Mount("/", pages.build()),
@@ -42,10 +47,7 @@ def application() -> Starlette:
 
 def _contents(_: Request) -> Response:
     listed = "".join(
-        f'<li><picture><source srcset="stills/{picture_of(topic.name, dark=True)}" '
-        'media="(prefers-color-scheme: dark)">'
-        f'<img src="stills/{picture_of(topic.name)}" alt="" width="1080" height="640" loading="lazy">'
-        "</picture>"
+        f'<li><svg class="thumbnail" aria-hidden="true"><use href="#{topic.name}"/></svg>'
         f'<a href="{topic.name}/">{escape(topic.title)}</a><p>{escape(topic.question)}</p>'
         f"<small>{escape(_days(topic))}</small></li>"
         for topic in TOPICS
@@ -55,11 +57,22 @@ def _contents(_: Request) -> Response:
         '<meta name="viewport" content="width=device-width">'
         "<title>Transformers from scratch: the explorer</title>"
         '<link rel="icon" href="favicon.svg">'
-        f"<style>{STYLE.read_text(encoding='utf-8')}</style></head>"
-        f'<body class="contents"><main><h1>The explorer</h1>'
+        f"<style>{STYLE.read_text(encoding='utf-8')}{_letters()}</style></head>"
+        f'<body class="contents">{THUMBNAILS.read_text(encoding="utf-8")}'
+        '<main><header><h1><img src="favicon.svg" alt=""> Transformers from scratch: the explorer</h1>'
         "<p>Each page answers a question while you move its controls. Every number comes from the course's "
-        "reference or, if you like, from your own code. Begin with softmax.</p>"
+        "reference or, if you like, from your own code. Begin with softmax.</p></header>"
         f"<ul>{listed}</ul></main></body></html>"
+    )
+
+
+def _letters() -> str:
+    """The letters of marimo's pages, for a page that is not one of them."""
+    weights = {"Regular": 400, "Bold": 700}
+    return "".join(
+        f'@font-face {{ font-family: "PT Sans"; font-weight: {weight}; src: url("letters/{file.name}") }}'
+        for name, weight in weights.items()
+        for file in LETTERS.glob(f"PTSans-{name}-*.woff2")
     )
 
 

@@ -58,6 +58,22 @@ def probabilities(parts, scores: list[float], temperature: float) -> np.ndarray:
 
 
 @app.function
+def hundred(shares: np.ndarray) -> str:
+    """A hundred draws as they come on average: a square for each, in the color of its word."""
+    # An answer of one's own may return anything; what is missing from 1 stays empty.
+    ends = np.rint(np.nan_to_num(100 * np.cumsum(shares)).clip(0, 100))
+    squares = "".join(
+        f'<rect class="hue-{np.searchsorted(ends, n, side="right")}" '
+        f'x="{n // 5 * 18}" y="{n % 5 * 18}" width="16" height="16"/>'
+        for n in range(int(ends[-1]))
+    )
+    return (
+        '<p class="caption">100 draws, on average</p><svg class="hundred" viewBox="0 0 358 88" role="img" '
+        f'aria-label="100 draws, on average">{squares}</svg>'
+    )
+
+
+@app.function
 def picture(parts, scores: list[float], temperature: float) -> str:
     """The choice at this temperature, and at all others."""
     now = probabilities(parts, scores, temperature)
@@ -73,7 +89,7 @@ def picture(parts, scores: list[float], temperature: float) -> str:
         }
     )
     return beside(
-        bars(WORDS, now.tolist(), f"softmax(scores / {temperature:g})") + told,
+        bars(WORDS, now.tolist(), f"softmax(scores / {temperature:g})") + told + hundred(now),
         curves(TEMPERATURES, lines, "temperature T", "probability", temperature, math.log),
     )
 

@@ -64,7 +64,7 @@ READ: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(
         ("requirements.txt", "constraints.txt"), ("tests/course/test_first_contact.py",)
     ),
-    ".devcontainer/*": ("tests/course/test_first_contact.py",),
+    **dict.fromkeys((".devcontainer/*", ".vscode/*"), ("tests/course/test_first_contact.py",)),
     "CONTRIBUTING.md": ("tests/course/test_readme.py",),
     ".github/*": ("tests/course/test_integrations.py",),
     "integrations/*": ("tests/course/test_first_contact.py", "tests/course/test_integrations.py"),

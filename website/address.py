@@ -1,17 +1,19 @@
-"""Write where the site is published into README's first line: `python -m website.address`.
+"""Write where the course is published into README: `python -m website.address`.
 
-The one setting is `address` under `[tool.site]` in pyproject.toml. It is empty until the site is published:
-until then there is no such line, and README says only how to build the site.
+The one setting is `address` under `[tool.site]` in pyproject.toml: where the site is published. It contains
+the repository's name on GitHub. While it is empty, README has no links to either, and no place to clone.
 """
 
 from __future__ import annotations
 
+import re
 import tomllib
 
-from course.curriculum import ROOT
+from course.curriculum import DAYS, ROOT
 
 README = ROOT / "README.md"
 END = "<!-- website/address.py -->"
+CLONE = re.compile(r"^git clone \S.*?(?= transformers )", re.MULTILINE)
 
 
 def address() -> str:
@@ -21,11 +23,29 @@ def address() -> str:
     return found
 
 
+def repository(address: str) -> str:
+    """OWNER/NAME on GitHub, of what GitHub Pages publishes at an address; nothing for any other address."""
+    found = re.fullmatch(r"https://([\w-]+)\.github\.io/([\w.-]+)/?", address)
+    return f"{found[1]}/{found[2]}" if found else ""
+
+
 def with_address(readme: str, address: str) -> str:
-    """The README with a link to the address below its title."""
+    """The README with its links and badges below the title, and the place from which it is cloned."""
     title, rest = readme.split("\n", 1)
-    link = f"**[Read the course as a site]({address})**\n" if address else ""
-    return f"{title}\n\n{link}{END}{rest.partition(END)[2]}"
+    name = repository(address)
+    links = f"**[Read the course as a site]({address})**\n" if address else ""
+    if name:
+        lesson = f"{name}/blob/colab/lessons/{DAYS[0].lesson.name}"
+        links += (
+            "[![Open in GitHub Codespaces](https://github.com/codespaces/badge.svg)]"
+            f"(https://codespaces.new/{name})\n"
+            "[![Open in Colab](https://colab.research.google.com/assets/colab-badge.svg)]"
+            f"(https://colab.research.google.com/github/{lesson})\n"
+            f"[![License](https://img.shields.io/github/license/{name})](LICENSE)\n"
+            f"[![Stars](https://img.shields.io/github/stars/{name})](https://github.com/{name})\n"
+        )
+    cloned = f"git clone https://github.com/{name}" if name else "git clone <this repository>"
+    return f"{title}\n\n{links}{END}{CLONE.sub(cloned, rest.partition(END)[2])}"
 
 
 if __name__ == "__main__":

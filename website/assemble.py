@@ -35,6 +35,7 @@ MENU = (
     "docs/start",
     "How a day goes <docs/learn>",
     "docs/pytorch",
+    "Assistants <docs/assistants>",
     "Lessons <lessons/index>",
     "explorer",
     "Papers <paper_notes/index>",
@@ -52,7 +53,7 @@ MENU = (
     "Decisions <docs/decisions/README>",
 )
 STUDIES = ROOT / "laboratory" / "studies" / "README.md"
-LINK = re.compile(r"\]\(([\w./-]+)\)")
+LINK = re.compile(r"(?:\]\(|src=\")([\w./-]+)[)\"]")
 
 
 def assemble(source: Path) -> None:

@@ -10,13 +10,13 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))  # autodoc imports the references, and Sphinx our extensions
 
+from website.address import address, repository  # noqa: E402
+
 # The course's repository on GitHub, as OWNER/NAME. The links to Colab, Codespaces and the sources come
 # from it, and without it are not there.
-REPOSITORY = os.environ.get("SITE_REPOSITORY", "")
+REPOSITORY = os.environ.get("SITE_REPOSITORY") or repository(address())
 if REPOSITORY and not re.fullmatch(r"[\w.-]+/[\w.-]+", REPOSITORY):
     raise ValueError(f"SITE_REPOSITORY is OWNER/NAME, such as ada/course, and not {REPOSITORY!r}")
-
-from website.address import address  # noqa: E402
 
 project = "Transformers from scratch"
 html_baseurl = address()

@@ -1,4 +1,4 @@
-"""A lesson's page: the notebook as executed, pages to explore, and folded its exercise, hints and answer."""
+"""A lesson's page: the notebook as executed, pages to explore; folded: imports, exercise, hints, answer."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from website.explored import pictures
 # Comments for nbval and ruff, which say nothing to a reader.
 FOR_TOOLS = re.compile(r"\A# NBVAL_IGNORE_OUTPUT\n|  # noqa: \w+$", re.MULTILINE)
 ANSWER = "<details><summary>Answer"
+SET_UP = ("import ", "from ")  # a cell that begins so and prints nothing is folded
 # The names of matplotlib's arguments and methods that write text into a figure.
 TEXTS = ("title", "xlabel", "ylabel", "label")
 
@@ -31,6 +32,8 @@ def lesson_page(day: Day) -> nbformat.NotebookNode:
     for number, cell in enumerate(page.cells):
         cell.id = f"{day.stem}-{number}"  # two notebooks in one
         cell.source = FOR_TOOLS.sub("", cell.source)
+        if cell.cell_type == "code" and cell.source.startswith(SET_UP) and not cell.outputs:
+            cell.metadata["tags"] = [*cell.metadata.get("tags", []), "hide-input"]
         if cell.cell_type == "code" and (alternative := alternative_text(cell)):
             cell.metadata["mystnb"] = {"image": {"alt": alternative}}
     return page

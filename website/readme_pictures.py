@@ -1,6 +1,6 @@
 """Draw the README's pictures from the real tool: `make pictures`.
 
-They show a learner who has done day 1, and has forgotten √d_k on day 2.
+The film shows a learner who has forgotten √d_k on day 2. It is as narrow as a phone can show.
 """
 
 from __future__ import annotations
@@ -16,14 +16,9 @@ from rich.segment import Segment, Segments
 from rich.syntax import Syntax
 from rich.terminal_theme import MONOKAI
 
-from course.checks.answer_files import read_answer
 from course.curriculum import DAYS
-from course.desk.board import board
 from course.desk.verdicts import verdict
 from course.judging.judge import Judge
-from course.judging.misconceptions import load_misconceptions
-from course.judging.results import DayResult
-from course.references.stubs import stub_text
 from course.terminal.display import THEME
 from course.workers.checking import checking
 from course.workers.pool import WorkerPool
@@ -32,37 +27,25 @@ from website.signposts import numbered_transformer
 
 PICTURES = Path(__file__).with_name("pictures")
 FONTS = "Fira Code, DejaVu Sans Mono, Menlo, Consolas, monospace"
-
+COLUMNS = 54  # a letter is then 6 px wide on a phone
 
 CODE = """\
 def attention(query, key, value, mask=None):
     scores = query @ key.swapaxes(-2, -1)
     if mask is not None:
-        scores = np.where(mask, scores, np.finfo(scores.dtype).min)
+        low = np.finfo(scores.dtype).min
+        scores = np.where(mask, scores, low)
     weights = softmax(scores)
     if mask is not None:
         weights = np.where(mask, weights, 0)
     return weights @ value, weights
 """
-SCALED = CODE.replace("swapaxes(-2, -1)", "swapaxes(-2, -1) / math.sqrt(key.shape[-1])")
+SCORES = "    scores = query @ key.swapaxes(-2, -1)\n"
+SCALED = CODE.replace(SCORES, f"{SCORES}    scores /= math.sqrt(key.shape[-1])\n")
 IMPORTS = "import math\n\nimport numpy as np\n\nfrom numpy_reference import softmax\n\n\n"
 
-SECONDS = (8.0, 4.0)  # how long each frame of the film shows
+SECONDS = (4.0, 3.5)  # how long each frame of the film shows
 RESTS = 0  # the frame that stays: the mistake and its name
-
-
-def acted() -> dict[int, DayResult]:
-    """The verdicts on that learner's exercises."""
-    ready = [day for day in DAYS if day.ready]
-    with tempfile.TemporaryDirectory() as name, WorkerPool(spares=2) as pool:
-        for day in ready:
-            (Path(name) / f"{day.stem}.py").write_text(stub_text(day), encoding="utf-8")
-        done, wrong = ready[0], ready[1]
-        [mistake] = [one for one in load_misconceptions(wrong) if one.id == "not_scaled"]
-        (Path(name) / f"{done.stem}.py").write_text(read_answer(done.solution), encoding="utf-8")
-        answer = f"{read_answer(wrong.solution)}\n\n{mistake.text(wrong)}"
-        (Path(name) / f"{wrong.stem}.py").write_text(answer, encoding="utf-8")
-        return {day.number: exhaust(checking(Judge(day), Path(name), pool)).look() for day in ready}
 
 
 def shown(picture: RenderableType, name: str, title: str, console: Console) -> str:
@@ -110,11 +93,8 @@ def film(screens: Sequence[RenderableType], name: str, title: str, console: Cons
 
 def pictures() -> dict[str, str]:
     """All pictures of `website/pictures/`, by their file names."""
-    results = acted()
-    console = Console(theme=THEME, record=True, width=102, highlight=False, file=io.StringIO())
+    console = Console(theme=THEME, record=True, width=COLUMNS, highlight=False, file=io.StringIO())
     return {
-        "board.svg": shown(board(results, console), "board", "course", console),
-        "failure.svg": shown(verdict(results[2]), "failure", "course watch 2", console),
         "watch.svg": film(saved(), "watch", "course watch 2", console),
         "transformer.svg": numbered_transformer(),
     }

@@ -1,8 +1,9 @@
-"""The board: forty days, what passes, what is next."""
+"""The board: forty days, what passes, what is next; in the terminal, and as a picture."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from html import escape
 
 from rich.console import Console, Group, RenderableType
 from rich.padding import Padding
@@ -133,3 +134,65 @@ def _next_steps(results: dict[int, DayResult]) -> list[RenderableType]:
     ):
         lines.append(Padding(Text.assemble((f"{command:<18}", "command"), what), (0, 0, 0, 2)))
     return lines
+
+
+SQUARE, PITCH, A_ROW, MARGIN = 36, 42, 10, 16  # pixels of the picture; at most ten days in a row
+SVG_STYLE = """
+text { font: 14px system-ui, -apple-system, "Segoe UI", sans-serif; fill: #59636e }
+.title { font-size: 19px; font-weight: 700; fill: #1f2328 }
+.part { font-weight: 600; fill: #1f2328 }
+.day rect { fill: #f6f8fa; stroke: #d1d9e0; stroke-width: 1.5 }
+.day text { text-anchor: middle }
+.passed rect, .watertight rect { fill: #0072b2; stroke: none }
+.passed text, .watertight text { fill: white; font-weight: 600 }
+.begun rect { stroke: #bc4c00 }
+.watertight .star { fill: #ffd33d; font-size: 11px }
+@media (prefers-color-scheme: dark) {
+  text { fill: #9198a1 }
+  .title, .part { fill: #f0f6fc }
+  .day rect { fill: #151b23; stroke: #3d444d }
+  .passed rect, .watertight rect { fill: #1f6feb }
+  .begun rect { stroke: #f0883e }
+}
+"""
+
+
+def board_svg(results: dict[int, DayResult]) -> str:
+    """The board as an SVG picture that follows light and dark, wide enough to be read on a phone."""
+    statuses = {day.number: _status(day, results) for day in DAYS}
+    passed = sum(status in ("passed", "watertight") for status in statuses.values())
+    stars = sum(status == "watertight" for status in statuses.values())
+    told = f"{passed} of {len(DAYS)} days" + (f", {stars} watertight ★" if stars else "")
+    drawn = [f'<text class="title" x="{MARGIN}" y="34">Transformers from scratch</text>']
+    drawn.append(f'<text x="{MARGIN}" y="56">{told}</text>')
+    y = 84
+    for number, part in enumerate(PARTS, 1):
+        title = escape(f"{number} · {part.title}")
+        drawn.append(f'<text class="part" x="{MARGIN}" y="{y}">{title}</text>')
+        for index, day in enumerate(part.days):
+            row, column = divmod(index, A_ROW)
+            place = MARGIN + column * PITCH, y + 10 + row * PITCH
+            drawn.append(_square(day, statuses[day.number], *place))
+        y += 42 + PITCH * (row + 1)
+    width, height = 2 * MARGIN + A_ROW * PITCH + SQUARE - PITCH, y - 20
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" '
+        f'role="img" aria-label="Transformers from scratch: {told}">\n<style>{SVG_STYLE}</style>\n'
+        + "\n".join(drawn)
+        + "\n</svg>\n"
+    )
+
+
+def _square(day: Day, status: str, x: int, y: int) -> str:
+    """A day's square; its title is shown where one points at it."""
+    middle = x + SQUARE // 2
+    star = (
+        f'<text class="star" x="{middle}" y="{y + 33}">★</text>' if status == "watertight" else ""
+    )
+    kind = "begun" if status in UNFINISHED else status
+    return (
+        f'<g class="day {kind}"><title>Day {day.number}, {escape(day.title)}: '
+        f"{status.replace('_', ' ')}</title>"
+        f'<rect x="{x}" y="{y}" width="{SQUARE}" height="{SQUARE}" rx="6"/>'
+        f'<text x="{middle}" y="{y + (20 if star else 23)}">{day.number}</text>{star}</g>'
+    )

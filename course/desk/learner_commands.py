@@ -1,4 +1,4 @@
-"""What a learner types: the board, check, watch, hint, reset, lesson, solution."""
+"""What a learner types: the board, check, watch, hint, recall, reset, lesson, solution."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import textwrap
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from datetime import date
 from itertools import chain
 from pathlib import Path
 from typing import Annotated, Any
@@ -24,11 +25,13 @@ from course.checks.answer_files import find_answer
 from course.checks.arrays import PRACTICE
 from course.checks.cases import names_like, snippet, steps
 from course.curriculum import DAYS, ROOT, Day
+from course.desk import recalling
 from course.desk.board import board as board_
+from course.desk.board import board_svg
 from course.desk.hints import give_back, next_hint
 from course.desk.jupyter import JupyterFailed, serve
 from course.desk.standing import all_results, next_day
-from course.desk.state import belongs_on_board, keep_result, kept_result
+from course.desk.state import belongs_on_board, keep_result, kept_result, passed_days
 from course.desk.verdicts import LOOKING, diagnoses, invitation, outcome_of, there, verdict
 from course.desk.verdicts import case as case_
 from course.desk.verdicts import hint as hint_
@@ -51,15 +54,21 @@ from course.terminal.arguments import (
     OneDayOrNext,
     Seed,
     complete_day,
+    day_argument,
     days_argument,
 )
 from course.workers.checking import Checked, Checking, check_days
 
 
-def board() -> None:
-    """Show what passes of the forty days, and what is next."""
-    console = display.console()
-    console.print(board_(all_results(), console))
+def board(svg: Path | None = None) -> None:
+    """Show what passes of the forty days, and what is next; or write it as a picture."""
+    console, results = display.console(), all_results()
+    if svg is None:
+        console.print(board_(results, console))
+        return
+    with display.writing(svg):
+        svg.write_text(board_svg(results), encoding="utf-8")
+    console.print(f"The board is in {display.shown(svg)}.")
 
 
 def check(
@@ -207,6 +216,59 @@ def hint(
         )
 
 
+def recall(
+    day: Annotated[
+        Day | None,
+        typer.Argument(
+            parser=day_argument,
+            metavar="DAY",
+            help="8, day08 or a topic; the last lesson whose questions are due if left out",
+            autocompletion=complete_day,
+        ),
+    ] = None,
+) -> None:
+    """Ask the three questions of the last lesson, the day after; Enter shows an answer.
+
+    They come again 3, 7 and 21 days later.
+    """
+    console, today = display.console(), date.today()
+    due = [one for one, when in recalling.scheduled().items() if when <= today]
+    chosen = day or (due or _unscheduled(today))[-1]
+    wait = None
+    if sys.stdin.isatty() and console.is_terminal:
+
+        def wait() -> object:
+            return console.input("  Enter shows the answer. ")
+
+    try:
+        recalling.ask(chosen, console, wait)
+    except (EOFError, KeyboardInterrupt):
+        console.print("\nStopped: these questions keep their date.")
+        raise typer.Exit(1) from None
+    console.print(f"Next time: {_on(recalling.asked(chosen, today))}")
+    others = [str(one.number) for one in due if one != chosen]
+    if others:
+        console.print(f"Also due: day {', '.join(others)} (course recall {others[-1]})")
+
+
+def _unscheduled(today: date) -> list[Day]:
+    """The days to ask where none is due: those that pass. Ends if there is none, or a date to come."""
+    console, coming = display.console(), recalling.scheduled()
+    if coming:
+        first = min(coming, key=coming.__getitem__)
+        console.print(f"Nothing is due today. Next: day {first.number}, {_on(coming[first])}")
+        console.print(f"To be asked now: course recall {first.number}")
+        raise typer.Exit
+    if not (passed := passed_days()):
+        console.print("Open a lesson first (course lesson 1), or name a day: course recall 1")
+        raise typer.Exit
+    return passed
+
+
+def _on(when: date) -> str:
+    return f"{when:%A}, {when.day} {when:%B %Y}"
+
+
 def reset(day: OneDay) -> None:
     """Restore the day's stub, and start its hints again. Your file is kept, and named."""
     console = display.console()
@@ -229,6 +291,7 @@ def lesson(day: OneDayOrNext = None) -> None:
     day = day or next_day()
     if day.lesson.exists():
         display.console().print(Text(str(times(day)).replace("*", ""), "quiet"))
+    recalling.begin(day, date.today())
     _open_copy(day, day.lesson, _without_outputs)
 
 

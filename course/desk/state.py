@@ -1,4 +1,4 @@
-"""The state that the tool keeps between runs: the last verdict on each file, and the hints already given.
+"""The state that the tool keeps between runs: verdicts, hints already given, and when a lesson is recalled.
 
 It is stored in `.course/`, which git ignores. It may be deleted at any time. If the folder is not writable,
 nothing is stored.
@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from course.curriculum import ROOT, Day
+from course.curriculum import DAYS, ROOT, Day
 from course.judging.results import RUNNING, CheckResult, DayResult
 
 FOLDER = ROOT / ".course"
@@ -81,3 +81,14 @@ def kept_result(day: Day, mark: str | None = None) -> DayResult | None:
         return DayResult(day, tuple(CheckResult(**one) for one in checks), begun=entry["begun"])
     except (KeyError, TypeError):
         return None
+
+
+def passed_days() -> list[Day]:
+    """The days whose remembered verdict is that they pass, whatever has become of their files."""
+    table = recall("results")
+    verdicts = {day: table.get(day.stem) for day in DAYS}
+    return [
+        day
+        for day, verdict in verdicts.items()
+        if isinstance(verdict, dict) and verdict.get("status") == "passed"
+    ]

@@ -20,7 +20,7 @@ import yaml
 from nbclient import NotebookClient
 from packaging.requirements import Requirement
 
-from course.cli import EXTRAS
+from course.cli import COMMANDS, EXTRAS
 from course.curriculum import DAYS, ROOT
 from tests.notebooks.kernels import PortlessKernelManager
 
@@ -205,6 +205,14 @@ def test_the_devcontainer_opens_day_1(devcontainer, project):
     settings = devcontainer["customizations"]["vscode"]["settings"]
     python = settings["python.defaultInterpreterPath"]
     assert python == "${containerWorkspaceFolder}/.venv/bin/python"
+
+
+def test_vs_code_runs_commands_that_there_are():
+    """Its tasks, and in the Test Explorer the checks of the learner's own exercises."""
+    tasks = json.loads((ROOT / ".vscode" / "tasks.json").read_text(encoding="utf-8"))["tasks"]
+    assert {task["args"][0] for task in tasks} == {"watch", "hint", "recall"} <= set(COMMANDS)
+    settings = json.loads((ROOT / ".vscode" / "settings.json").read_text(encoding="utf-8"))
+    assert settings["python.testing.pytestArgs"] == ["tests/days", "--answers", "exercises"]
 
 
 # --- Colab ----------------------------------------------------------------------------------------

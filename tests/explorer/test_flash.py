@@ -66,17 +66,17 @@ def last(tile: Tile, after: Tile | None) -> bool:
 
 
 def expected(length: int, block: int, draw: int, causal: bool, tile: int) -> dict[str, list[str]]:
-    """What the tables show, by their captions' numbers."""
+    """What the table shows, by the numbers of its steps."""
     inputs = vectors(length, draw)
     now = tiles_of(inputs, block, causal)[tile - 1]
     query, key, value = inputs
     met = scores_of(length, draw, causal)[now.rows, : now.columns.stop].isfinite()
     output, _ = attention(query[now.rows], key[: now.columns.stop], value[: now.columns.stop], met)
     return {
-        "1.": written(now.scores),
-        "3.": written(now.weights),
-        "5.": written(now.mixed),
-        "6.": written(output),
+        "1": written(now.scores),
+        "3": written(now.weights),
+        "5": written(now.mixed),
+        "6": written(output),
     }
 
 
@@ -88,9 +88,8 @@ def written(numbers: torch.Tensor) -> list[str]:
 
 
 def shows(page: sync_api.Page, **settings: int | bool) -> None:
-    for caption, numbers in expected(**(SETTINGS | settings)).items():
-        table = page.locator("table", has=page.locator("caption", has_text=caption))
-        sync_api.expect(table.locator("td:not(thead td)")).to_have_text(numbers)
+    for step, numbers in expected(**(SETTINGS | settings)).items():
+        sync_api.expect(page.locator(f"td[data-step='{step}']")).to_have_text(numbers)
 
 
 def test_every_control_changes_the_tile(opened: Open) -> None:
@@ -125,7 +124,7 @@ def test_every_control_changes_the_tile(opened: Open) -> None:
     assert page.get_by_role("button", name="previous tile").is_enabled()
     # On a phone the steps stay in sight.
     page.set_viewport_size({"width": PHONE, "height": 844})
-    page.locator("table", has_text="6. O").scroll_into_view_if_needed()
+    page.locator("td[data-step='6']").last.scroll_into_view_if_needed()
     sync_api.expect(page.get_by_role("button", name="next tile")).to_be_in_viewport()
 
 
@@ -143,7 +142,6 @@ def test_the_words_tell_whose_maximum_rises(viewed: Callable[[str], View]) -> No
 
 
 def test_an_address_is_a_view(viewed: Callable[[str], View]) -> None:
-    tables = viewed("flash/?tile=10&causal=true").html.select("table")
-    for caption, numbers in expected(**(SETTINGS | {"tile": 10, "causal": True})).items():
-        [table] = [one for one in tables if caption in one.caption.get_text()]
-        assert [one.get_text() for one in table.select("td:not(thead td)")] == numbers
+    view = viewed("flash/?tile=10&causal=true")
+    for step, numbers in expected(**(SETTINGS | {"tile": 10, "causal": True})).items():
+        assert view.texts(f"td[data-step='{step}']") == numbers

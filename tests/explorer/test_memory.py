@@ -154,3 +154,11 @@ def test_what_would_be_is_what_the_cache_would_hold(viewed: Callable[[str], View
 def test_an_address_is_a_view(viewed: Callable[[str], View]) -> None:
     total = cache_bytes(LLAMA_3, 1, 1, 8_192, torch.bfloat16)
     assert viewed("memory/?kv_heads=1").texts(".total b") == [f"{total:,}"]
+
+
+def test_the_picture_is_filled_as_the_cache_is(viewed: Callable[[str], View]) -> None:
+    """The share of its area that is colored is that of the heads, times that of the tokens."""
+    html = viewed("memory/?model=LLaMA+2+70B&length=1024&kv_heads=16").html
+    ground, *_, stored = html.select(".cached rect")[:5]
+    shares = [float(stored[side]) / float(ground[side]) for side in ("width", "height")]
+    assert shares == [1024 / 4096, 16 / 64]

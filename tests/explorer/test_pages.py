@@ -101,6 +101,8 @@ def test_a_page_leads_to_its_days(viewed: Callable[[str], View], topic: Topic) -
     assert f"Try: {topic.suggestion}" in view.text(".head")
     links = [link["href"] for link in view.html.select(".head span a")]
     assert links == [f"../day/{number}" for number in topic.days]
+    [following] = view.html.select(".head .next")
+    assert following["href"] == f"../{TOPICS[(TOPICS.index(topic) + 1) % len(TOPICS)].name}/"
 
 
 @each_page
@@ -201,9 +203,10 @@ def test_the_list_has_every_page(explorer: str, chromium: sync_api.Browser) -> N
     page = chromium.new_page()
     page.goto(f"{explorer}/")
     assert page.locator("li a").all_inner_texts() == [topic.title for topic in TOPICS]
-    for picture in page.locator("li img").all():
-        picture.scroll_into_view_if_needed()
-        assert picture.evaluate("one => one.decode().then(() => one.naturalWidth)") > 400
+    drawn = "one => document.querySelector(one.getAttribute('href')).childElementCount"
+    for picture in page.locator("li use").all():
+        assert picture.evaluate(drawn) >= 4
+    page.wait_for_function("document.fonts.check('16px \"PT Sans\"')")
     for width in WIDTHS:
         page.set_viewport_size({"width": width, "height": 800})
         assert sticks_out(page) == [], width

@@ -81,3 +81,11 @@ def test_the_names_of_lines_are_at_their_ends_and_do_not_touch() -> None:
 def test_an_address_is_a_view(viewed: Callable[[str], View]) -> None:
     view = viewed("softmax/?temperature=4.642&cat=-2.5")
     assert view.texts(NUMBERS) == expected([-2.5, 1.0, 0.5, -1.0], 4.642)
+
+
+def test_a_hundred_draws_are_in_proportion(viewed: Callable[[str], View]) -> None:
+    squares = viewed("softmax/").html.select(".hundred rect")
+    shares = numpy_reference.softmax(np.array(START))
+    counts = [sum(f"hue-{word}" in one["class"] for one in squares) for word in range(4)]
+    assert sum(counts) == 100
+    assert np.abs(np.array(counts) - 100 * shares).max() <= 1

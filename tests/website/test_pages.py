@@ -106,7 +106,7 @@ def test_no_heading_begins_inside_the_fold(one):
 
 @pytest.mark.parametrize("one", DAYS, ids=lambda one: one.stem)
 def test_what_is_to_be_predicted_is_folded(one):
-    """The answer, and what the cells before it print; no comment is for a tool."""
+    """The answer, and what the cells before it print; imports too. No comment is for a tool."""
     cells = lesson_page(one).cells
     answers = [i for i, cell in enumerate(cells) if cell.source.startswith(ANSWER)]
     assert answers
@@ -114,6 +114,8 @@ def test_what_is_to_be_predicted_is_folded(one):
         before = next(cell for cell in reversed(cells[:i]) if cell.get("outputs", True))
         assert before.cell_type == "markdown" or "hide-output" in before.metadata.tags
     assert not [cell for cell in cells if re.search("^# NBVAL|# noqa", cell.source)]
+    first = next(cell for cell in cells if cell.cell_type == "code")
+    assert re.match("import|from", first.source) and "hide-input" in first.metadata.tags
 
 
 def _links(repository: str) -> str:
@@ -143,11 +145,23 @@ def test_an_address_that_is_none_is_refused(monkeypatch):
         runpy.run_path(str(Path(WEBSITE / "conf.py")))
 
 
-def test_readme_leads_to_the_site_where_it_is_published():
+def test_readme_says_where_the_course_is_published():
     text = README.read_text(encoding="utf-8")
     assert with_address(text, address()) == text
     known = with_address(text, "https://ada.github.io/course/")
-    assert known.splitlines()[2] == "**[Read the course as a site](https://ada.github.io/course/)**"
+    for line in (
+        "**[Read the course as a site](https://ada.github.io/course/)**",
+        "git clone https://github.com/ada/course transformers && cd transformers",
+    ):
+        assert line in known.splitlines()
+    for link in (
+        "https://codespaces.new/ada/course",
+        "https://colab.research.google.com/github/ada/course/blob/colab/lessons/day01_softmax.ipynb",
+    ):
+        assert f"]({link})" in known
+    elsewhere = with_address(known, "https://course.example.org/")
+    assert "(https://course.example.org/)" in elsewhere and "ada" not in elsewhere
+    assert "git clone <this repository> transformers" in elsewhere
     assert with_address(known, "") == with_address(text, "")
 
 

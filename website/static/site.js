@@ -1,6 +1,6 @@
 // What is wider than the page scrolls inside its box, which fades at the sides where there is more. A formula's or
 // picture's box can be reached by a keyboard then, and only then; the theme sees to the others.
-const PICTURE = ":has(> img:is([src$='/watch.svg'], [alt^='You are here']))"; // with words too small for a phone
+const PICTURE = ":has(> img[alt^='You are here'])"; // with words too small for a phone
 const SCROLLING = `.formula, ${PICTURE}, .pst-scrollable-table-container, .bd-article pre, .drawing`;
 
 function hint(box) {
