@@ -262,13 +262,14 @@ class Search:
             or (yield from self._pair(evidence))
             or (yield from self._triple(evidence))
         )
+        mistakes = self._first_of_all(mistakes, evidence)
         if mistakes:
             self.partly.pop(exercise, None)
             covered = yield from self._explained_by(mistakes, beyond)
             self._covered[exercise] = frozenset(
                 check.name for check in [*evidence.failing, *covered]
             )
-        return self._first_of_all(mistakes, evidence)
+        return mistakes
 
     def _first_of_all(self, mistakes: Diagnosis, evidence: _Evidence) -> Diagnosis:
         """Return the mistakes that some failing check of the evidence sees alone, if there are any: while the
