@@ -16,7 +16,7 @@ install = UV_DEFAULT_INDEX="$(INDEX)" UV_SYSTEM_CERTS=true \
 	"$$(command -v uv || echo $(BIN)/uv)" pip install --quiet --python $(BIN)/python $(1) || \
 	{ echo "        uv could not: pip does it, and takes longer"; $(PIP) $(1); }
 
-.PHONY: start lint format consistency types quick test thorough notebooks pictures site mutants class clean
+.PHONY: start help format lint style consistency types quick test thorough notebooks pictures site mutants class clean
 
 start: $(READY)  ## set up, check day 1, show the board
 	@echo "Day 1, which is yours to write, checked:"
@@ -32,9 +32,16 @@ quick test thorough notebooks mutants class: export OMP_NUM_THREADS := 1
 # Hundreds of processes are started: what the first compiles, the others need not.
 quick test thorough mutants class: export PYTHONDONTWRITEBYTECODE :=
 
-lint: format consistency types  ## formatting, types, imports between rooms, stubs and solutions
+help:  ## this list
+	@sed -n 's/^\([a-z]*\):.*  ## /\1\t/p' Makefile | expand -t 12
 
-format: $(READY) .venv/.ready-test
+format: $(READY) .venv/.ready-test  ## format the code, and fix what ruff can
+	$(BIN)/ruff check --fix-only --quiet .
+	$(BIN)/ruff format .
+
+lint: style consistency types  ## formatting, types, imports between rooms, stubs and solutions
+
+style: $(READY) .venv/.ready-test
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 
@@ -46,10 +53,10 @@ types: $(READY) .venv/.ready-test
 	$(BIN)/mypy
 
 # What is quick comes first, so that a mistake is found early; the others run beside the tests.
-quick: format  ## lint, and the tests that a change affects: three minutes
+quick: style  ## lint, and the tests that a change affects: three minutes
 	$(BIN)/python -m tests.gate --affected
 
-test: format  ## what a change affects, and of the rest a share by turn: CONTRIBUTING.md
+test: style  ## what a change affects, and of the rest a share by turn: CONTRIBUTING.md
 	$(BIN)/python -m tests.gate
 
 PART =

@@ -29,7 +29,7 @@ import frame
 import psutil
 from rich.live import Live
 
-from course.checks.answers import read_answer
+from course.checks.answer_files import read_answer
 from course.curriculum import DAYS, ROOT, Day
 from course.desk.watching import LOOKING, UNKNOWN
 from course.judging.judge import Judge

@@ -24,7 +24,7 @@ from pathlib import Path
 import frame
 import psutil
 
-from course.checks.answers import read_answer
+from course.checks.answer_files import read_answer
 from course.curriculum import DAYS, ROOT
 
 SANDBOXED, PLAIN = "sandbox", "plain"

@@ -207,7 +207,7 @@ def shakespeare(here: Here) -> list[Row]:
     from training.data import tasks
     from training.devices import ProcessContext
     from training.loop.run_folder import Run
-    from training.loop.trainer import Trainer
+    from training.loop.training_loop import Trainer
 
     asked = of_shakespeare(settings.load(settings.CONFIGS / "shakespeare_gpu.yaml"), here)
     run = Run(here.out / f"shakespeare-{parts.code()}")  # a killed run resumes

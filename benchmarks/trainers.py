@@ -21,7 +21,7 @@ from training.data.downloads import find
 from training.data.vocabulary import Languages, Symbols
 from training.devices import ProcessContext
 from training.loop.run_folder import Run
-from training.loop.trainer import Trainer, Window
+from training.loop.training_loop import Trainer, Window
 from training.settings import Settings
 
 Act = Callable[[], Any]

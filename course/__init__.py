@@ -19,7 +19,7 @@ def check(*definitions: Any, day: int | None = None) -> None:
     Raises:
         ValueError: no day asks for such a name, or several do; the message says which.
     """
-    from course.workers.in_place import check_here  # imported late: a worker needs none of it
+    from course.workers.in_process import check_here  # imported late: a worker needs none of it
 
     check_here(definitions, day)
 

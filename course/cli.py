@@ -48,7 +48,7 @@ COMMANDS = {  # (panel of the help, module), in the order of the help
     "study": (TRAIN, LABORATORY),
     "grade": (TEACH, GRADING),
     "bundle": (TEACH, "course.edition.bundle_command"),
-    "sync": (CONTRIBUTE, "course.judging.sync_command"),
+    "sync": (CONTRIBUTE, "course.edition.sync_command"),
 }
 # What an extra of pyproject.toml brings that its commands import, by the commands' module.
 EXTRAS: dict[str, tuple[str, tuple[str, ...]]] = {
@@ -181,7 +181,7 @@ def assemble(
 
     if model is Graduate.llama:
         _need(TRAINING, "assemble llama")
-        from course.assembly.own_llama import assemble_llama
+        from course.assembly.assemble_llama import assemble_llama
 
         assemble_llama(_program(), answers, failing, data_dir, steps)
     elif data_dir or steps:
@@ -196,12 +196,12 @@ def doctor() -> None:
     """Show what this machine has, and what is missing."""
     from course.desk.doctor import examine
 
-    walls: Iterable[str] = ()
+    missing: Iterable[str] = ()
     if WHOLE:
         from course.grading import sandbox
 
-        walls = sandbox.in_words()
-    raise typer.Exit(0 if examine(walls) else 1)
+        missing = sandbox.in_words()
+    raise typer.Exit(0 if examine(missing) else 1)
 
 
 def _need(module: str, command: str) -> None:

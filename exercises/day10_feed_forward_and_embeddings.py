@@ -50,9 +50,6 @@ class Embeddings(nn.Module):
     - It is initialized from N(0, 1/d_model), so that after the factor every feature has variance 1, like
       the positions added to it, and the same matrix can serve as the output projection.
 
-    Raises:
-        ValueError: an id outside 0 to vocab − 1 (checked on the CPU only).
-
     Source: Vaswani et al. 2017, §3.4 (the factor); initialization: tensor2tensor.
     """
 

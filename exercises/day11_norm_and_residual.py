@@ -94,7 +94,7 @@ def clones(module: nn.Module, n: int) -> nn.ModuleList:
     - Each copy has parameters of its own, with the values that `module` has now. The copies share
       nothing, and none of them is the original.
 
-    Source: Vaswani et al. 2017, §3.1: a stack of N identical layers, each with its own weights.
+    Source: Vaswani et al. 2017, §3.1 (identical layers) and §3.3 (different parameters in each).
     """
     # 1. Make n deep copies.
     raise NotImplementedError

@@ -18,6 +18,7 @@ What is imported from them below:
         Attend from each token to itself and to earlier tokens, in h heads.
         called with (x)
             Return the output; row t depends on `x[:, :t + 1]` alone.
+        Attributes: `self.n_heads`, `self.w_qkv`, `self.w_o`, `self.dropout`.
 """
 
 import torch

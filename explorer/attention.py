@@ -15,9 +15,9 @@ with app.setup:
 
     import numpy_reference
     from explorer import page
+    from explorer.answer import Failed, NotWritten
     from explorer.charts import facts, number
     from explorer.grid import MaskGrid
-    from explorer.own_answer import Failed, NotWritten
 
     SENTENCE = "the dog chases the cat and the cat runs"
     MOST = 10  # words: their columns fit beside the steps

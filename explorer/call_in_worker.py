@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from course.assembly.learner_parts import put_together
+from course.assembly.answer_parts import put_together
 from course.checks.observation import flatten
 from course.checks.raising import raised
 from course.curriculum import DAYS

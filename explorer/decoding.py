@@ -18,9 +18,9 @@ with app.setup:
     from torch import Tensor
 
     from explorer import page
+    from explorer.answer import Failed
     from explorer.bigrams import END, FOLLOWS, NUMBER, SAID, START, Bigrams, Branch, searched
     from explorer.charts import beside, cells, facts, number
-    from explorer.own_answer import Failed
     from variants.sampling import sample
 
     DRAWN, SEARCHED = "sampling", "beam search"

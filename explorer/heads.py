@@ -21,7 +21,7 @@ with app.setup:
     from explorer.attending import lines, maps
     from explorer.board import HeadBoard
     from explorer.charts import cells
-    from explorer.trained import ENCODER, AttentionLayer, Head, Losses, Trained
+    from explorer.shipped_model import ENCODER, AttentionLayer, Head, Losses, Trained
     from training.using.inference import AttentionMap
 
     SENTENCE = "The red car is old, but it is not clean."

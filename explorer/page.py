@@ -17,7 +17,7 @@ from traitlets import TraitError
 
 from course.curriculum import DAYS
 from course.terminal.arguments import EXERCISES
-from explorer.own_answer import Failed, LearnerParts, NotWritten
+from explorer.answer import Failed, LearnerParts, NotWritten
 from explorer.topics import TOPICS, topic_of
 
 REFERENCE, OWN = "the reference", "my exercises"

@@ -22,7 +22,7 @@ from tests.imports import needed_by
 
 # Of these it is chosen by day, or by page of the explorer, what is affected.
 DAY_TESTS = ("tests/course/test_days.py", "tests/notebooks/test_lessons.py")
-PAGE_TESTS = ("tests/explorer/test_pages.py", "tests/explorer/test_own_answers.py")
+PAGE_TESTS = ("tests/explorer/test_pages.py", "tests/explorer/test_answer.py")
 # These decide the verdict on every day.
 EVERY_DAYS = ("course/judging/", "course/checks/", "course/references/")
 # Where the references are tested: each of the two rooms imports the other's.
@@ -35,9 +35,15 @@ ROOMS = {
 # Files that are read or started and not imported, and what reads them: tests, or modules of ours. Some rooms
 # are listed as well: their tests run the `course` command, whose imports are not followed.
 READ: dict[str, tuple[str, ...]] = {
-    **dict.fromkeys(("CONTRIBUTING.md", "NOTES.md", "LICENSE", ".editorconfig"), ()),
     **dict.fromkeys(
         (
+            *(
+                "CHANGELOG.md",
+                "CITATION.cff",
+                "LICENSE",
+                ".editorconfig",
+                ".pre-commit-config.yaml",
+            ),
             ".ci/*",
             ".dockerignore",
             ".gitignore",
@@ -59,12 +65,14 @@ READ: dict[str, tuple[str, ...]] = {
         ("requirements.txt", "constraints.txt"), ("tests/course/test_first_contact.py",)
     ),
     **dict.fromkeys((".devcontainer/*", ".vscode/*"), ("tests/course/test_first_contact.py",)),
+    "CONTRIBUTING.md": ("tests/course/test_readme.py",),
+    ".github/*": ("tests/course/test_integrations.py",),
     "integrations/*": ("tests/course/test_first_contact.py", "tests/course/test_integrations.py"),
     "training/configs/*": ("tests/training/test_settings.py", "tests/explorer/test_model.py"),
     "laboratory/studies/*": ("tests/laboratory",),
     "paper_notes/*": ("tests/notebooks/test_lessons.py", "tests/website/test_pages.py"),
-    "exercises/stubs.json": ("course/references/written.py",),
-    "course/judging/sync_command.py": ("tests/course/desk/test_learner_commands.py",),
+    "exercises/stubs.json": ("course/references/stub_digests.py",),
+    "course/edition/sync_command.py": ("tests/course/desk/test_learner_commands.py",),
     "course/judging/known_messages.txt": ("course/judging/closed_words.py",),
     "course/grading/*": ("tests/course/grading", "tests/course/hostile"),
     "course/desk/*": (
@@ -83,12 +91,12 @@ READ: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(
         (
             *("explorer/*.js", "explorer/*.css", "explorer/page.py", "explorer/charts.py"),
-            *("explorer/start.html", "explorer/own_answer.py", "explorer/call_in_worker.py"),
+            *("explorer/start.html", "explorer/answer.py", "explorer/call_in_worker.py"),
         ),
         ("tests/explorer",),
     ),
     **dict.fromkeys(("explorer/stills/*", "explorer/font/*", "explorer/*.svg"), PAGE_TESTS[:1]),
-    "explorer/model/*": ("explorer/trained.py",),
+    "explorer/model/*": ("explorer/shipped_model.py",),
     "laboratory/*": ("tests/laboratory/test_study_command.py",),
     "training/*": ("tests/training",),
     "website/*": ("tests/website",),

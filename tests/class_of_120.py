@@ -20,7 +20,7 @@ from course.curriculum import DAYS
 from course.grading.pools import processes_that_fit
 from course.judging.misconceptions import Misconception, load_misconceptions
 from course.references.text import definition_text
-from tests.course.hostile.classes import KINDS, Class, called, doors
+from tests.course.hostile.classes import KINDS, Class, called, listeners
 from tests.course.hostile.kinds import GRADED, Kind, right
 
 THIRD = 40
@@ -36,7 +36,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="course-class-") as name:
         Path(name).chmod(0o755)  # workers belong to nobody
         class_ = Class(Path(name))
-        with doors() as sockets:
+        with listeners() as sockets:
             mistakes = fill(class_, sockets[0].getsockname()[1])
             grade(class_)
             wrong = ["an attack has reached a socket"] if called(sockets) else []

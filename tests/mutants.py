@@ -25,8 +25,8 @@ from typing import Any
 
 from course.curriculum import DAYS, ROOT, Day, find_day
 from course.judging.judge import Judge
-from course.references.changed import reference_module
 from course.references.edits import Draft
+from course.references.patched import reference_module
 from course.references.text import definition_text
 
 CPU_SECONDS = 10.0  # of CPU time, so that a busy machine rejects nothing

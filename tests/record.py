@@ -13,7 +13,7 @@ from pathlib import Path
 
 import torch
 
-from course.judging.kept import cache_folder
+from course.judging.observation_cache import cache_folder
 from laboratory.running.machine import kind_of
 from training.checkpoints import write_whole
 

@@ -104,7 +104,7 @@ def test_imports_are_followed_through_others_and_through_strings():
         return {compare.name_of(file) for file in needed_by(ROOT / name)}
 
     assert "laboratory/report/panels.py" in needs("tests/laboratory/test_report.py")
-    assert "training/loop/trainer.py" in needs(
+    assert "training/loop/training_loop.py" in needs(
         "tests/training/test_processes.py"
     )  # `-m`, in a string
     assert "variants/rope.py" in needs("lessons/day32_llama.ipynb")  # through variants/llama.py
@@ -137,7 +137,7 @@ def test_a_days_files_affect_that_day(path):
         ("explorer/page.css", "tests/explorer/test_pages.py"),
         ("explorer/page.css", "tests/explorer/test_flash.py"),
         ("explorer/softmax.py", "tests/explorer/test_softmax.py"),
-        ("training/loop/trainer.py", "tests/training/test_kill.py"),
+        ("training/loop/training_loop.py", "tests/training/test_kill.py"),
         ("course/grading/sandbox.py", "tests/course/hostile/test_hostile.py"),
         ("course/judging/known_messages.txt", "tests/course/grading/test_feedback.py"),
         ("course/desk/doctor.py", "tests/course/desk/test_learner_commands.py"),
@@ -156,9 +156,9 @@ def test_a_file_affects_the_tests_that_import_or_read_it(path, test):
 @pytest.mark.parametrize(
     ("path", "test"),
     [
-        ("variants/gpt.py", "tests/training/test_trainer.py"),
+        ("variants/gpt.py", "tests/training/test_training_loop.py"),
         ("course/judging/comparison.py", "tests/explorer/test_flash.py"),
-        ("training/loop/trainer.py", "tests/laboratory/test_running.py"),
+        ("training/loop/training_loop.py", "tests/laboratory/test_running.py"),
     ],
 )
 def test_other_rooms_that_use_a_file_have_their_turn(path, test):

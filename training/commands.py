@@ -142,7 +142,7 @@ def train(
     """
     program: Program = context.obj
     with program.refusals(quiet=follows()):
-        from training.launch import options, train  # torch takes a second to import
+        from training.launch import options, start  # torch takes a second to import
 
         asked = options.request_from(
             task,
@@ -162,9 +162,9 @@ def train(
             epochs=epochs,
             device=device,
             data_dir=data_dir,
-            workshop=program.workshop,
+            provider=program.provider,
         )
-        raise typer.Exit(train.run(program, asked, devices))
+        raise typer.Exit(start.run(program, asked, devices))
 
 
 def translate(

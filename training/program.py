@@ -34,7 +34,7 @@ class Program:
     """Return a console in the program's colors; the arguments are rich's."""
     safe: Callable[[str], Text]
     """Untrusted text: without markup, and with control characters made visible."""
-    workshop: PartsProvider
+    provider: PartsProvider
 
     @contextmanager
     def refusals(self, quiet: bool = False) -> Iterator[None]:

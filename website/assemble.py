@@ -12,6 +12,7 @@ from pathlib import Path
 import nbformat
 
 from course.curriculum import DAYS, PARTS, ROOT, module_of
+from course.references.lessons import hours, times
 from course.references.stubs import stub_text
 from explorer.topics import STILLS, TOPICS
 from website.explored import pictures
@@ -24,7 +25,7 @@ TEXTS = (
     "README.md",
     "docs/*.md",
     "CONTRIBUTING.md",
-    "NOTES.md",
+    "docs/decisions/*.md",
     "paper_notes/*.md",
     "laboratory/studies/**/*.md",
     "integrations/README.md",
@@ -34,6 +35,7 @@ MENU = (
     "docs/start",
     "How a day goes <docs/learn>",
     "Assistants <docs/assistants>",
+    "docs/pytorch",
     "Lessons <lessons/index>",
     "explorer",
     "Papers <paper_notes/index>",
@@ -48,7 +50,7 @@ MENU = (
     "docs/how_it_works",
     "benchmarks/README",
     "CONTRIBUTING",
-    "NOTES",
+    "Decisions <docs/decisions/README>",
 )
 STUDIES = ROOT / "laboratory" / "studies" / "README.md"
 LINK = re.compile(r"(?:\]\(|src=\")([\w./-]+)[)\"]")
@@ -133,15 +135,15 @@ def _lessons() -> str:
     """The forty days in their parts, as README has them in its table."""
     parts = [
         "# Lessons\n\n"
-        "Forty days in three parts. A lesson takes thirty to sixty minutes, and ends with an exercise."
+        f"Forty days in three parts. {hours()} Minutes are those of reading and exercise."
     ]
     for number, part in enumerate(PARTS, 1):
         rows = [
-            f"| {day.number} | [{day.title}]({day.stem}.ipynb) | "
+            f"| {day.number} | [{day.title}]({day.stem}.ipynb) | {times(day).in_short} | "
             f"{' '.join(f'`{name}`' for name in day.exercises)} |"
             for day in part.days
         ]
-        table = "\n".join(["| day | lesson | you write |", "|---|---|---|", *rows])
+        table = "\n".join(["| day | lesson | minutes | you write |", "|---|---|---|---|", *rows])
         tree = _toctree((day.stem for day in part.days), caption=f"{number} · {part.title}")
         parts.append(f"## {number} · {part.title}\n\n{table}\n\n{tree}")
     return "\n\n".join(parts) + "\n"

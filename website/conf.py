@@ -95,7 +95,8 @@ html_theme_options = {
     "pygments_dark_style": "a11y-high-contrast-dark",
 }
 html_sidebars = {
-    page: [] for page in ("index", "docs/*", "commands", "explorer", "CONTRIBUTING", "NOTES")
+    page: []
+    for page in ("index", "docs/*", "docs/decisions/*", "commands", "explorer", "CONTRIBUTING")
 }
 
 

@@ -18,6 +18,7 @@ from website.explored import pictures
 
 # Comments for nbval and ruff, which say nothing to a reader.
 FOR_TOOLS = re.compile(r"\A# NBVAL_IGNORE_OUTPUT\n|  # noqa: \w+$", re.MULTILINE)
+ANSWER = "<details><summary>Answer"
 SET_UP = ("import ", "from ")  # a cell that begins so and prints nothing is folded
 # The names of matplotlib's arguments and methods that write text into a figure.
 TEXTS = ("title", "xlabel", "ylabel", "label")
@@ -39,24 +40,16 @@ def lesson_page(day: Day) -> nbformat.NotebookNode:
 
 
 def _predicted(cells: Iterable[nbformat.NotebookNode]) -> Iterator[nbformat.NotebookNode]:
-    """Fold what is to be predicted: an answer, and the outputs between it and its question."""
+    """Fold the outputs between what is to be predicted and its answer, which is folded already."""
     said, outputs = "", []
     for cell in cells:
         if cell.cell_type == "code":
             outputs += [cell] if cell.outputs else []
         else:
-            answered = cell.source.startswith("**Answer")
-            if answered or "**Predict first" in said:
+            if cell.source.startswith(ANSWER) or "**Predict first" in said:
                 for one in outputs:
                     one.metadata["tags"] = [*one.metadata.get("tags", []), "hide-output"]
             said, outputs = cell.source, []
-            if answered:
-                texts = cell.source.split("\n\n")
-                count = next(
-                    (n for n, one in enumerate(texts) if not one.startswith("**Answer")), None
-                )
-                answer = _folded("The answer", "\n\n".join(texts[:count]))
-                cell.source = "\n\n".join([answer, *texts[count:]] if count else [answer])
         yield cell
 
 

@@ -9,8 +9,8 @@ import typer
 from rich.text import Text
 
 from course.assembly import graduation
+from course.assembly.answer_parts import part_days
 from course.assembly.assembling import assemble as run
-from course.assembly.learner_parts import part_days
 from course.curriculum import ROOT, Day
 from course.judging.results import DayResult
 from course.terminal import display

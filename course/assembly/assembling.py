@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
+from course.assembly.answer_parts import files_of
 from course.assembly.copy_task import HELD_OUT, CopyProgress, sequences
-from course.assembly.learner_parts import files_of
 from course.checks.frames import raised_from
 from course.checks.observation import Observation, Raised
 from course.workers.limits import GIBBERISH

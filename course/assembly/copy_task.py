@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from course.assembly.learner_parts import put_together
+from course.assembly.answer_parts import put_together
 from course.checks.observation import flatten
 from course.checks.raising import raised
 

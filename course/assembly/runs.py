@@ -14,8 +14,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING
 
-from course.assembly.learner_parts import NOTHING_WRONG, PAPER, put_together
-from course.checks.answers import find_answer
+from course.assembly.answer_parts import NOTHING_WRONG, PAPER, put_together
+from course.checks.answer_files import find_answer
 from course.checks.raising import raised
 from course.curriculum import DAYS, ROOT, Day, module_of
 from course.judging.messages import describe_raised, not_started
@@ -23,7 +23,7 @@ from course.references.text import home_of, made_of
 from training.errors import Refused
 
 if TYPE_CHECKING:
-    from training.generation.speaker import Speaker
+    from training.generation.text_generator import TextGenerator
     from training.models.parts import Parts
     from training.settings import Settings
 
@@ -159,7 +159,7 @@ def _references(definitions: list[tuple[str, str]]) -> list[str]:
 
 
 @contextmanager
-def speaker(answers: Path, model: Path, told: Callable[[str], None]) -> Iterator[Speaker]:
+def speaker(answers: Path, model: Path, told: Callable[[str], None]) -> Iterator[TextGenerator]:
     """Have a published model speak by a learner's parts, in a worker.
 
     Raises:

@@ -23,7 +23,7 @@ LEFT = "The process that runs your code has ended: begin again"
 
 
 class Remote:
-    """The model, seen from outside the worker: a `Speaker`."""
+    """The model, seen from outside the worker: a `TextGenerator`."""
 
     def __init__(self) -> None:
         self._worker = Worker("cpu", "course.assembly.spoken")

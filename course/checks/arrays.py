@@ -23,7 +23,7 @@ BFLOAT16_TINY = 2.0**-133
 def loaded_torch() -> Any:
     """Return torch if something has imported it, else None.
 
-    On NumPy days an empty folder covers torch behind grading's walls: `import torch` gives a module
+    On NumPy days an empty folder covers torch in grading's sandbox: `import torch` gives a module
     without tensors there, which is none.
     """
     torch = sys.modules.get("torch")

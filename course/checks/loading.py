@@ -34,7 +34,7 @@ class Outline:
     """What it checks, in a sentence: its docstring."""
     beyond: str = ""
     """Why it asks more than the day is about (declared by `@pytest.mark.watertight`); empty for core."""
-    there: bool = False
+    on_practice: bool = False
     """Whether it is observed on the practice GPU too, without being asked."""
 
     @property

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from course.checks.own_parts import EarlierParts
+from course.checks.earlier_parts import EarlierParts
 from course.curriculum import ROOT, day_of_definition
 from course.references.editions import stub_of
 

@@ -21,7 +21,7 @@ from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.text import Text
 
-from course.checks.answers import find_answer
+from course.checks.answer_files import find_answer
 from course.checks.arrays import PRACTICE
 from course.checks.cases import names_like, snippet, steps
 from course.curriculum import DAYS, ROOT, Day
@@ -41,7 +41,8 @@ from course.judging.digests import verdict_digest
 from course.judging.recorded import NotRecorded
 from course.judging.results import CheckResult, DayResult, report_json
 from course.references.editions import stub_of
-from course.references.written import is_untouched
+from course.references.lessons import times
+from course.references.stub_digests import is_untouched
 from course.terminal import display
 from course.terminal.arguments import (
     EXERCISES,
@@ -289,6 +290,8 @@ def lesson(day: OneDayOrNext = None) -> None:
     """Open a copy of the day's lesson, to run and to change."""
     day = day or next_day()
     recalling.begin(day, date.today())
+    if day.lesson.exists():
+        display.console().print(Text(str(times(day)).replace("*", ""), "quiet"))
     _open_copy(day, day.lesson, _without_outputs)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from course.checks.answers import find_answer
+from course.checks.answer_files import find_answer
 from course.curriculum import DAYS, Day
 from course.desk.state import keep_result, kept_result
 from course.judging.digests import verdict_digest

@@ -14,7 +14,7 @@ import watchfiles
 from rich.console import Console, RenderableType
 from rich.text import Text
 
-from course.checks.answers import find_answer
+from course.checks.answer_files import find_answer
 from course.curriculum import DAYS, Day
 from course.desk.hints import next_hint
 from course.desk.keyboard import CTRL_C, keys_to

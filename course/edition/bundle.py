@@ -15,8 +15,8 @@ from pathlib import Path
 from course.curriculum import DAYS, ROOT, Day
 from course.judging.recorded import record
 from course.references import editions
+from course.references.stub_digests import digest
 from course.references.stubs import stub_text
-from course.references.written import digest
 
 # The packages that learners get: the others need whole references, or are for instructors.
 ROOMS = ("terminal", "references", "checks", "judging", "workers", "desk")
@@ -32,9 +32,11 @@ This folder marks a student edition, and stays when it is empty but for this fil
 
 FROM_THE_REFERENCE = "Earlier days' parts come from the reference, so a day can be skipped."
 FROM_THEIR_OWN = "Earlier days' parts come from your own files, once those days are done."
-# What lessons run and no day asks for.
+# What lessons run or refer to and no day asks for.
 BESIDE = (
-    *("variants/__init__.py", "variants/memory.py", "variants/onnx_export.py"),
+    "docs/pytorch.md",
+    *("variants/__init__.py", "variants/memory.py"),
+    *("variants/onnx_export.py", "variants/train_gpt.py"),
     *("website/__init__.py", "website/drawing.py", "website/moving.py"),
 )
 

@@ -1,1 +1,1 @@
-"""Grading other people's answers: what was handed in, behind walls, to a gradebook."""
+"""Grading other people's answers: what was handed in, in the sandbox, to a gradebook."""

@@ -1,7 +1,7 @@
 """What is known of an answer without running it: shortcuts that it takes, what it resembles, and
 which lines of a notebook without tags are the answer.
 
-This runs behind the walls, before anything of the learner's has run there: to parse a file is already
+This runs in the sandbox, before anything of the learner's has run there: to parse a file is already
 to let its author choose what a parser does.
 """
 
@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from course.checks.answers import Unreadable, read_answer
+from course.checks.answer_files import Unreadable, read_answer
 from course.workers.tracing import OUT_OF_SIGHT
 
 NUMPY_DAYS = range(1, 8)

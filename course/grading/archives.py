@@ -18,7 +18,7 @@ from tarfile import TarInfo
 from typing import IO, Any, NamedTuple
 from zipfile import ZIP_DEFLATED, ZIP_STORED, ZipFile, ZipInfo
 
-from course.checks.answers import largest
+from course.checks.answer_files import largest
 from course.grading.allowed import (
     KINDS,
     LARGEST_ARCHIVE,
@@ -276,24 +276,24 @@ MOST_RECORDS = 100  # in a header
 
 def _next_entry(tape: _Tape) -> TarInfo | None:
     """The header of the next entry, with what the headers before it say; None at the end."""
-    told: dict[bytes, bytes] = {}
+    extensions: dict[bytes, bytes] = {}
     for _ in range(MOST_HEADERS + 1):
         block = tape.read(tarfile.BLOCKSIZE)
         if not any(block):
             return None
         entry = TarInfo.frombuf(block, "utf-8", "surrogateescape")
         if entry.type == tarfile.XHDTYPE:
-            told |= _records(_header(entry, tape))
+            extensions |= _records(_header(entry, tape))
         elif entry.type == tarfile.GNUTYPE_LONGNAME:
-            told[b"path"] = _header(entry, tape).partition(b"\0")[0]
+            extensions[b"path"] = _header(entry, tape).partition(b"\0")[0]
         elif entry.type in (tarfile.XGLTYPE, tarfile.GNUTYPE_LONGLINK):
             _header(entry, tape)
         else:
-            if any(key.startswith(b"GNU.sparse.") for key in told):
+            if any(key.startswith(b"GNU.sparse.") for key in extensions):
                 raise not_plain(entry.name, TAR_KINDS[tarfile.GNUTYPE_SPARSE])
-            if b"path" in told:
-                entry.name = told[b"path"].decode("utf-8", "surrogateescape")
-            entry.size = int(told.get(b"size", entry.size))
+            if b"path" in extensions:
+                entry.name = extensions[b"path"].decode("utf-8", "surrogateescape")
+            entry.size = int(extensions.get(b"size", entry.size))
             return entry
     raise ValueError("headers without an entry")
 

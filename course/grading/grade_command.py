@@ -26,11 +26,11 @@ from course.grading.instructions import (
     read_roster,
     read_weights,
 )
-from course.grading.job import Plan, lacking_device
+from course.grading.job import Plan, course_digest, lacking_device
 from course.grading.pools import DaskPool, ProcessPool, closing, processes_that_fit
 from course.grading.reports import Returned, named_as, submission_of
 from course.grading.run import ClassRun, InUse, grade_all, remember, seed_of, sole_use
-from course.grading.sandbox import NoSandbox, walls
+from course.grading.sandbox import NoSandbox, open_sandbox
 from course.grading.submissions import (
     UNCLEAR,
     NothingHandedIn,
@@ -38,7 +38,6 @@ from course.grading.submissions import (
     attributed,
     find_sources,
 )
-from course.judging.digests import course_digest
 from course.judging.messages import Feedback
 from course.terminal import display
 from course.terminal.arguments import listed_days
@@ -168,7 +167,7 @@ def grade(
         raise typer.BadParameter("The reports cannot go into the folder of the submissions.")
     try:
         with sole_use(out):
-            lacking = _walls(unsafe, console) if unsafe or cluster is None else []
+            lacking = _missing_protections(unsafe, console) if unsafe or cluster is None else []
             points = _weights(chosen, weights, watertight, policy)
             files, learners = _read(read_map, names, "--map") if names else ({}, {})
             members = _read(read_roster, roster, "--roster") if roster else []
@@ -254,14 +253,14 @@ def _device(device: str, cluster: str | None) -> None:
         )
 
 
-def _walls(unsafe: bool, console: Console) -> list[str]:
+def _missing_protections(unsafe: bool, console: Console) -> list[str]:
     """Return what the sandbox lacks on this machine. Refuse to grade without a sandbox."""
     if unsafe:
         words = "Without walls: every submission can read, write and send what you can."
         console.print(Text(words, "failed"))
         return [words]
     try:
-        with walls() as found:
+        with open_sandbox() as found:
             return found.missing
     except NoSandbox as error:
         raise typer.BadParameter(

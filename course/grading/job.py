@@ -21,9 +21,9 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Any, TypeVar
 
-from course.checks.answers import ENDINGS
+from course.checks.answer_files import ENDINGS
 from course.checks.observation import Observation
-from course.curriculum import DAYS, Day
+from course.curriculum import DAYS, ROOT, Day
 from course.grading.allowed import SubmissionRefused
 from course.grading.analysis import listened_for
 from course.grading.gradebook import (
@@ -37,10 +37,11 @@ from course.grading.gradebook import (
 )
 from course.grading.names import GIVEN
 from course.grading.notebooks import as_answer, untagged_cells
-from course.grading.sandbox import HOME, WalledWorker, walls
+from course.grading.sandbox import HOME, SandboxedWorker, open_sandbox
 from course.grading.submissions import Source
 from course.grading.taking import Taken, nothing_found, take
-from course.judging.digests import course_digest
+from course.judging.closed_words import KNOWN_MESSAGES
+from course.judging.digests import digest_of, environment
 from course.judging.judge import Judge
 from course.judging.messages import Feedback
 from course.judging.results import DayResult
@@ -136,6 +137,13 @@ def grade_as_json(task: str) -> str:
     return json.dumps(None if result is None else asdict(result))
 
 
+def course_digest() -> str:
+    """Return a digest of the whole course: what a grade depends on, beside the submission."""
+    folders = (ROOT / "course", ROOT / "tests" / "days", ROOT / "variants")
+    code = (one for folder in folders for one in folder.rglob("*.py"))
+    return digest_of(sorted([*ROOT.glob("*.py"), *code, KNOWN_MESSAGES]), environment())
+
+
 def lacking_device(device: str) -> str | None:
     """Return why this machine cannot grade on a device, or None if it can."""
     if device == "cpu":
@@ -186,15 +194,15 @@ class Grader:
         ]
         self._kept = contextlib.ExitStack()
         self._start: Callable[[str | None], Worker]
-        self._walls: tuple[bool, ...] = ()
+        self._sandbox: tuple[bool, ...] = ()
         if plan.unsafe:
             folder = self._kept.enter_context(tempfile.TemporaryDirectory(prefix="course-unsafe-"))
             self._home = folder
             self._start = partial(Worker, serving="course.grading.analysis")
         else:
-            found = self._kept.enter_context(walls())
-            self._home, self._start = HOME, partial(WalledWorker, found)
-            self._walls = (found.groups is not None, found.filter is not None)
+            found = self._kept.enter_context(open_sandbox())
+            self._home, self._start = HOME, partial(SandboxedWorker, found)
+            self._sandbox = (found.groups is not None, found.filter is not None)
 
     def grade(self, source: Source, known: str = "") -> LearnerResult | None:
         """Return the result of a submission, or None if its digest is known.
@@ -208,7 +216,7 @@ class Grader:
             taken = take(source)
         except SubmissionRefused as error:
             return LearnerResult(source.learner, REFUSED, reason=str(error), late=source.late)
-        told = (self._walls, source.late, taken.taken, taken.ignored)
+        told = (self._sandbox, source.late, taken.taken, taken.ignored)
         digest = self._plan.digest(taken.files, told)
         if digest == known:
             return None

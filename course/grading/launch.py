@@ -29,7 +29,7 @@ def main() -> None:
         os.setgroups([])
         os.setgid(spec["drop_to"])
         os.setuid(spec["drop_to"])
-    # Without its environment: behind the walls bubblewrap itself is process 1, which all there may read.
+    # Without its environment: in the sandbox bubblewrap itself is process 1, which all there may read.
     os.execve(spec["argv"][0], [*spec["argv"], *sys.argv[2:]], {})
 
 

@@ -6,7 +6,7 @@ import difflib
 import re
 from collections.abc import Iterable
 
-from course.checks.answers import ENDINGS
+from course.checks.answer_files import ENDINGS
 from course.curriculum import DAYS, Day
 
 ANSWERS = {day.stem + ending for day in DAYS for ending in ENDINGS}

@@ -1,6 +1,6 @@
 """Notebooks whose answer cells are not tagged: an answer is made of the lines that define the exercises.
 
-Which lines these are is found behind the walls (`gather` in `analysis.py`), where hostile text may be
+Which lines these are is found in the sandbox (`gather` in `analysis.py`), where hostile text may be
 parsed; from there come numbers alone. The lines are cut out here, of what was handed in.
 """
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from course.checks.answers import LARGEST_FILE
+from course.checks.answer_files import LARGEST_FILE
 from course.curriculum import ANSWER_TAG
 
 Span = tuple[int, int, int]

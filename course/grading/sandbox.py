@@ -1,6 +1,6 @@
-"""The walls around a worker: bubblewrap, cgroups, a seccomp filter, limits; and a worker behind them.
+"""The sandbox of a worker: bubblewrap, cgroups, a seccomp filter, limits; and a worker in it.
 
-Behind the walls there is a read-only view of Python and its packages, the few files of ours that a
+In the sandbox there is a read-only view of Python and its packages, the few files of ours that a
 worker needs, and two small folders in memory to write to. There is no network, no other process, no
 reference, no other submission, and nothing that outlives the worker.
 """
@@ -36,30 +36,31 @@ from course.workers.worker import OutOfMemory, Spawned, Worker, WorkerStopped, p
 NOBODY = 65534
 HOME = "/home/learner"
 INSIDE = "/course"
-STAGE = "course-walls"
+STAGE = "course-sandbox"
 
 MOST_PROCESSES = 64  # threads counted; an honest worker has three
 ROOM = 64 * 2**20  # bytes that can be written, in each of the two folders and in one file
 MOST_FILES = 256  # open at once
-ANSWERING = 60.0  # seconds in which something behind the walls must have answered
+ANSWERING = 60.0  # seconds in which something in the sandbox must have answered
 
 # The modules of ours that a worker imports: none of them reveals a right answer.
 MODULES = {
     "": ("__init__", "curriculum"),
     "references": ("__init__", "imports", "modules"),
     "checks": (
-        *("__init__", "answers", "arrays", "authoring", "clock", "draw", "frames", "gradients"),
-        *("loading", "observation", "own_parts", "practice", "raising", "seeing", "tensors"),
+        *("__init__", "answer_files", "arrays", "authoring", "clock", "draw", "earlier_parts"),
+        *("frames", "gradients", "loading", "observation", "practice", "raising", "seeing"),
+        "tensors",
     ),
     "workers": ("__init__", "limits", "preparing", "process", "snapshot", "tracing"),
     "grading": ("__init__", "analysis"),
 }
 
-# The distributions behind the walls, with all that they require, and torch on its days. In any other
+# The distributions in the sandbox, with all that they require, and torch on its days. In any other
 # that is installed, some day's answer may be.
 ALLOWED = ("ipython", "jaxtyping", "matplotlib", "numpy", "pytest", "safetensors", "tqdm")
 
-# Doors that no answer needs: into other processes, into the kernel's younger parts, out of the walls.
+# Doors that no answer needs: into other processes, into the kernel's younger parts, out of the sandbox.
 FORBIDDEN_CALLS = """
     acct add_key bpf clock_adjtime clock_settime delete_module fanotify_init finit_module fsconfig
     fsmount fsopen fspick init_module io_uring_enter io_uring_register io_uring_setup ioperm iopl kcmp
@@ -75,12 +76,12 @@ LOCAL_SOCKETS = 1
 
 
 class NoSandbox(RuntimeError):
-    """This machine cannot wall anything in; the text says why and what to do."""
+    """This machine has no sandbox; the text says why and what to do."""
 
 
 @dataclass(frozen=True)
-class Walls:
-    """What there is to wall workers in with, on this machine.
+class Sandbox:
+    """What this machine has to isolate workers with.
 
     Attributes:
         missing: what this machine cannot give, a sentence each; the sandbox holds without it.
@@ -95,11 +96,11 @@ class Walls:
     missing: list[str] = field(default_factory=list)
 
     def launch(self, group: Cgroup | None, device: str | None) -> tuple[list[str], int | None]:
-        """The command that starts a process behind the walls, and the file that it must inherit.
+        """The command that starts a process in the sandbox, and the file that it must inherit.
 
         Args:
             group: what counts for it.
-            device: where torch is to run; without one, there is no torch behind the walls.
+            device: where torch is to run; without one, there is no torch in the sandbox.
         """
         filter_file = None
         if self.filter is not None:
@@ -109,12 +110,12 @@ class Walls:
             "limits": _limits(device or "cpu", bool(group)),
             "drop_to": NOBODY if os.geteuid() == 0 else None,
             "shown": self.shown,
-            "argv": [self.bubblewrap, *self._walls(filter_file, device)],
+            "argv": [self.bubblewrap, *self._options(filter_file, device)],
         }
         launcher = Path(__file__).with_name("launch.py")
         return [sys.executable, "-I", "-S", str(launcher), json.dumps(spec)], filter_file
 
-    def _walls(self, filter_file: int | None, device: str | None) -> list[str]:
+    def _options(self, filter_file: int | None, device: str | None) -> list[str]:
         """Bubblewrap's arguments, up to the program that it is to run."""
         argv = ["--unshare-all", "--unshare-user", "--disable-userns"]
         argv += ["--uid", str(NOBODY), "--gid", str(NOBODY), "--cap-drop", "ALL"]
@@ -161,7 +162,7 @@ class Walls:
 
 
 @contextlib.contextmanager
-def walls() -> Iterator[Walls]:
+def open_sandbox() -> Iterator[Sandbox]:
     """What this machine has, tried out. Within it, workers can be started behind it.
 
     Raises:
@@ -190,7 +191,7 @@ def walls() -> Iterator[Walls]:
             place = folder / str(number)
             place.mkdir()
             shown[path] = str(place)
-        found = Walls(bubblewrap, shown, inside, groups, call_filter, missing)
+        found = Sandbox(bubblewrap, shown, inside, groups, call_filter, missing)
         _try(found)
         yield found
 
@@ -198,7 +199,7 @@ def walls() -> Iterator[Walls]:
 def in_words() -> Iterator[str]:
     """What other people's work can be graded behind on this machine, in a sentence or several."""
     try:
-        with walls() as found:
+        with open_sandbox() as found:
             groups = f", cgroups version {found.groups.version}" if found.groups else ""
             calls = ", a filter of system calls" if found.filter else ""
             yield f"bubblewrap{groups}{calls}"
@@ -215,8 +216,8 @@ def _sweep() -> None:
             shutil.rmtree(folder, ignore_errors=True)
 
 
-def _try(found: Walls) -> None:
-    """Start something behind the walls: only that shows whether they stand.
+def _try(found: Sandbox) -> None:
+    """Start something in the sandbox: only that shows whether it works.
 
     Raises:
         NoSandbox: they do not.
@@ -225,7 +226,7 @@ def _try(found: Walls) -> None:
     command, filter_file = found.launch(group, "cpu")
     try:
         done = subprocess.run(
-            [*command, sys.executable, "-I", "-S", "-c", "print('walled in')"],
+            [*command, sys.executable, "-I", "-S", "-c", "print('isolated')"],
             stdin=subprocess.DEVNULL,
             capture_output=True,
             encoding="utf-8",
@@ -241,15 +242,15 @@ def _try(found: Walls) -> None:
             os.close(filter_file)
         if group is not None:
             group.end()
-    if done.stdout != "walled in\n":
+    if done.stdout != "isolated\n":
         said = " ".join(done.stderr.split())[:300]
         raise NoSandbox(f"bubblewrap does not work here: {said or 'it says nothing'}.")
 
 
-class WalledWorker(Worker):
-    """A worker behind walls. It is asked and heard like any other."""
+class SandboxedWorker(Worker):
+    """A worker in the sandbox. It is asked and heard like any other."""
 
-    def __init__(self, found: Walls, device: str | None) -> None:
+    def __init__(self, found: Sandbox, device: str | None) -> None:
         self._group = found.groups.group(MOST_MEMORY, MOST_PROCESSES) if found.groups else None
         self._found = found
         self._starved = False

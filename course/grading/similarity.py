@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from course.checks.answers import Unreadable, read_answer
+from course.checks.answer_files import Unreadable, read_answer
 from course.curriculum import Day
 from course.grading.analysis import fingerprints
 from course.grading.gradebook import LearnerResult

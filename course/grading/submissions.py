@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, NamedTuple, Self, TypeVar
 
-from course.checks.answers import ENDINGS
+from course.checks.answer_files import ENDINGS
 from course.grading.allowed import is_hidden, is_seen
 from course.grading.archives import ARCHIVES, OTHER_ARCHIVES, class_zip
 from course.grading.names import meaning
@@ -143,7 +143,7 @@ class _Group(NamedTuple):
     """What one learner has in SUBMISSIONS, and what the download tells of it, as a Source has it."""
 
     things: list[_Handed]
-    told: dict[str, Any]
+    fields: dict[str, Any]
 
 
 def find_sources(submissions: Path) -> list[Source]:
@@ -176,13 +176,13 @@ def _in_folder(folder: Path) -> list[Source]:
     with os.scandir(folder) as entries:
         is_folder = {entry.name: entry.is_dir() for entry in entries}
     sources = []
-    for things, told in _by_learner(is_folder, folder):
+    for things, fields in _by_learner(is_folder, folder):
         # As text that can be written down, whatever bytes a file's name has.
         learner = things[0].learner.encode("utf-8", "backslashreplace").decode()
         paths = tuple(folder / thing.entry for thing in things)
         names = tuple(thing.name for thing in things)
         ranks = tuple(thing.rank for thing in things)
-        sources.append(Source(learner, paths, names, ranks=ranks, **told))
+        sources.append(Source(learner, paths, names, ranks=ranks, **fields))
     return sources
 
 
@@ -206,7 +206,7 @@ def _in_zip(path: Path) -> list[Source]:
         for first in inside
     }
     sources = []
-    for things, told in _by_learner(is_folder, path):
+    for things, fields in _by_learner(is_folder, path):
         found = {
             member: (rest or thing.name, thing.rank)
             for thing in things
@@ -216,7 +216,9 @@ def _in_zip(path: Path) -> list[Source]:
             tuple(name for name, _ in found.values()),
             tuple(r for _, r in found.values()),
         )
-        sources.append(Source(things[0].learner, (path,), names, tuple(found), ranks=ranks, **told))
+        sources.append(
+            Source(things[0].learner, (path,), names, tuple(found), ranks=ranks, **fields)
+        )
     return sources
 
 
@@ -342,14 +344,14 @@ def _of_canvas(found: list[_OfCanvas]) -> _Group:
         latest[name] = max(version, latest.get(name, version))
     things = [thing for _, _, thing in latest.values()]
     kept = {thing.entry for thing in things}
-    told = {
+    fields = {
         "earlier": tuple(one.file for one in found if one.entry not in kept),
         "late": any(one.late for one in found),
         "unclear": found[0].unclear,
         "system": CANVAS,
         "back": _back_to_canvas(found),
     }
-    return _Group(things, told)
+    return _Group(things, fields)
 
 
 def _back_to_canvas(found: list[_OfCanvas]) -> str:

@@ -12,7 +12,7 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from course.checks.answers import LARGEST_FILE, without_outputs
+from course.checks.answer_files import LARGEST_FILE, without_outputs
 from course.curriculum import DAYS, Day
 from course.grading.allowed import SubmissionRefused, shown
 from course.grading.archives import most_read

@@ -10,7 +10,7 @@ import numpy as np
 
 from course.checks.observation import Leaf, Observation
 from course.checks.seeing import CheckRun
-from course.judging.expected import Expected, is_float
+from course.judging.expected import ExpectedRun, is_float
 
 Array = np.ndarray[Any, Any]
 
@@ -36,7 +36,7 @@ class Difference:
     """What should be in that dict and is not."""
 
 
-def compare(seen: Observation, expected: Expected) -> Difference | None:
+def compare(seen: Observation, expected: ExpectedRun) -> Difference | None:
     """The first difference of an observation from the expected one; None if there is none.
 
     Leaves are taken in the order in which the check returned them. Within a leaf the stages follow
@@ -95,7 +95,7 @@ def _outermost(paths: Iterable[str]) -> tuple[str, ...]:
     return tuple(found)
 
 
-def matches(seen: CheckRun, expected: Expected) -> bool:
+def matches(seen: CheckRun, expected: ExpectedRun) -> bool:
     """Whether an observation equals the expected one up to rounding, or is the same exception.
 
     An exception is the same if it says the same, sizes included: many mistakes end in a ValueError.

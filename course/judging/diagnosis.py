@@ -16,7 +16,7 @@ from course.checks.loading import CORE, Outline
 from course.checks.seeing import CheckRun
 from course.curriculum import Day
 from course.judging.comparison import compare, matches
-from course.judging.expected import Expected, is_float
+from course.judging.expected import ExpectedRun, is_float
 from course.judging.messages import (
     beside_others,
     contradict,
@@ -478,6 +478,6 @@ class Search:
                 return False
         return True
 
-    def _agrees(self, check: Outline, expected: Expected) -> bool:
+    def _agrees(self, check: Outline, expected: ExpectedRun) -> bool:
         seen = self._seen[check.name]
         return seen is not None and matches(seen, expected)

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable
 from pathlib import Path
 
-from course.checks.answers import find_answer
+from course.checks.answer_files import find_answer
 from course.curriculum import DAYS, ROOT, Day
 from course.judging.closed_words import KNOWN_MESSAGES
 from course.references import editions
@@ -27,8 +27,8 @@ def observation_digest(day: Day, seed: int, device: str) -> str:
     """Return a digest of what the reference's and the known wrong answers' observations depend on: the
     versions of Python, NumPy and torch, and the day's checks, wrong answers and references, with all that
     these, and what runs them, import."""
-    which = (seed, device, _environment(), _loaded(code_of(day)))
-    return _digest((day.checks, day.misconceptions), which)[:20]
+    which = (seed, device, environment(), _loaded(code_of(day)))
+    return digest_of((day.checks, day.misconceptions), which)[:20]
 
 
 @functools.cache
@@ -50,17 +50,11 @@ def verdict_digest(day: Day, answer: Path | None) -> str:
         earlier = DAYS[: day.number - 1]
         files += [find_answer(one, answer.parent) for one in earlier if editions.is_recorded(one)]
     imported = _needed_by(*(_imported_by(answer) if answer else ()))
-    return _digest(files, (observation_digest(day, 0, "cpu"), _loaded(imported), _rooms()))
+    return digest_of(files, (observation_digest(day, 0, "cpu"), _loaded(imported), _rooms()))
 
 
-def course_digest() -> str:
-    """Return a digest of the whole course: what a grade depends on, beside the submission."""
-    folders = (ROOT / "course", ROOT / "tests" / "days", ROOT / "variants")
-    code = (one for folder in folders for one in folder.rglob("*.py"))
-    return _digest(sorted([*ROOT.glob("*.py"), *code, KNOWN_MESSAGES]), _environment())
-
-
-def _digest(files: Iterable[Path | None], more: object = None) -> str:
+def digest_of(files: Iterable[Path | None], more: object = None) -> str:
+    """Return a digest of the contents of some files, and of what `more` prints."""
     whole = hashlib.sha256(repr(more).encode())
     for path in files:
         whole.update(hashlib.sha256(_contents(path) if path else b"").digest())
@@ -78,7 +72,7 @@ def _contents(path: Path) -> bytes:
 
 
 @functools.cache
-def _environment() -> tuple[str, ...]:
+def environment() -> tuple[str, ...]:
     libraries = (importlib.metadata.version(name) for name in ("numpy", "torch"))
     return platform.machine(), platform.python_version(), *libraries  # Python words some exceptions
 
@@ -90,7 +84,7 @@ def _environment() -> tuple[str, ...]:
 def _rooms() -> str:
     """A digest of the rooms by which answers are read and judged."""
     rooms = (ROOT / "course" / room for room in ("references", "checks", "judging"))
-    return _digest(
+    return digest_of(
         sorted([*(file for room in rooms for file in room.glob("*.py")), KNOWN_MESSAGES])
     )
 
@@ -102,7 +96,7 @@ def _loaded(files: Iterable[Path]) -> list[str]:
 
 @functools.cache
 def _at_first(file: Path) -> str:
-    return _digest([file])
+    return digest_of([file])
 
 
 def _needed_by(*files: Path) -> tuple[Path, ...]:

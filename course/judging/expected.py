@@ -33,7 +33,7 @@ ROUNDINGS = 8.0
 
 
 @dataclass(frozen=True)
-class Expected:
+class ExpectedRun:
     """What a right answer's observation is compared with."""
 
     seen: CheckRun
@@ -48,7 +48,7 @@ class Expected:
     """What went in, by name."""
 
 
-def expect(check: Check, reference: Any, seed: int, device: str = "cpu") -> Expected:
+def expect(check: Check, reference: Any, seed: int, device: str = "cpu") -> ExpectedRun:
     """Run the reference, or a known wrong answer, as the thing to compare with."""
     inputs = check_inputs(check, seed)
     largest = _Largest()
@@ -82,7 +82,7 @@ def expect(check: Check, reference: Any, seed: int, device: str = "cpu") -> Expe
     }
     names = tuple(dict.fromkeys(name for name, _ in named_values(inputs)))
     read = {name: only_read(value, handed.get(name)) for name, value in inputs.items()}
-    return Expected(seen, truth, tolerance, in_words(read), names)
+    return ExpectedRun(seen, truth, tolerance, in_words(read), names)
 
 
 def _near(

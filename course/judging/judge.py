@@ -15,7 +15,7 @@ from course.checks.seeing import CheckRun, takes_device
 from course.curriculum import Day
 from course.judging.comparison import compare, is_same
 from course.judging.diagnosis import Search
-from course.judging.expected import Expected
+from course.judging.expected import ExpectedRun
 from course.judging.messages import (
     Feedback,
     describe_damage,
@@ -33,15 +33,15 @@ EXPLAINED = ("names", "type", "dtype", "device")
 
 
 @dataclass(frozen=True)
-class Outcome:
-    """The outcome of one check: its run, or why there is none."""
+class Attempt:
+    """An attempt to run one check on an answer: its run, or why there is none."""
 
     seen: CheckRun | None
     status: str = ""
     """Without a run: error, timed_out, out_of_memory, not_started or skipped."""
     message: str = ""
     seconds: float = 0.0
-    told: Raised | None = None
+    shown: Raised | None = None
     """The exception as messages show it, where its own text is not trusted; a diagnosis uses its own text."""
 
 
@@ -74,12 +74,12 @@ class Judge:
         self._feedback = feedback
         self.truth = truth_of(day, seed, device, after_cpu=unasked)
         self._unasked = unasked
-        self.checks = [check for check in self.truth.outlines() if check.there or not unasked]
+        self.checks = [check for check in self.truth.outlines() if check.on_practice or not unasked]
 
     @functools.cached_property
-    def there(self) -> Judge | None:
+    def practice(self) -> Judge | None:
         """The judge of the checks that run on the practice GPU by default, after the CPU."""
-        if self.device != "cpu" or not any(check.there for check in self.checks):
+        if self.device != "cpu" or not any(check.on_practice for check in self.checks):
             return None
         return Judge(self.day, self.seed, PRACTICE, self._feedback, unasked=True)
 
@@ -90,7 +90,7 @@ class Judge:
             return None
         return "cpu" if self.device == PRACTICE else self.device
 
-    def skipped(self) -> dict[str, Outcome]:
+    def skipped(self) -> dict[str, Attempt]:
         """Return the checks that cannot run because there is no such device, with the reason."""
         if self._unasked:
             return {}
@@ -106,14 +106,14 @@ class Judge:
             for check in stopped
         }
         return {
-            name: Outcome(None, "skipped", f"Skipped: {why}.")
+            name: Attempt(None, "skipped", f"Skipped: {why}.")
             for name, why in reasons.items()
             if why
         }
 
-    def outcomes(self, answer: Any, file: str | None = None) -> dict[str, Outcome]:
+    def attempts(self, answer: Any, file: str | None = None) -> dict[str, Attempt]:
         """Run every check on an answer in this process (see `Truth.run`)."""
-        return {check.name: Outcome(self.truth.run(check, answer, file)) for check in self.checks}
+        return {check.name: Attempt(self.truth.run(check, answer, file)) for check in self.checks}
 
     def observing_reference(self) -> Iterator[None]:
         """Run each check on the reference, one at each step, for answers that agree to the last bit."""
@@ -127,8 +127,8 @@ class Judge:
         """Make the runs that later verdicts and diagnoses will need, a piece at each step."""
         yield from self.truth.complete(self.checks)
         self.truth.keep()
-        if self.there is not None:
-            yield from self.there.prepare()
+        if self.practice is not None:
+            yield from self.practice.prepare()
 
     def keep(self) -> None:
         """Write new runs to the cache, for the next judge of this day."""
@@ -142,60 +142,60 @@ class Judge:
 
     @property
     def _truths(self) -> list[Truth]:
-        there: Judge | None = vars(self).get("there")  # where it was asked for
+        there: Judge | None = vars(self).get("practice")  # where it was asked for
         return [self.truth] if there is None else [self.truth, there.truth]
 
     def results(
-        self, outcomes: dict[str, Outcome], begun: Collection[str] = ()
+        self, attempts: dict[str, Attempt], begun: Collection[str] = ()
     ) -> list[CheckResult]:
         """Return the verdicts with their diagnoses, searched within the limits of a batch."""
-        verdicts = self.verdicts(outcomes, begun)
-        search = self.search(outcomes, verdicts)
+        verdicts = self.verdicts(attempts, begun)
+        search = self.search(attempts, verdicts)
         search.look_in_batch()
         return search.diagnosed(verdicts)
 
     def verdicts(
-        self, outcomes: dict[str, Outcome], begun: Collection[str] = ()
+        self, attempts: dict[str, Attempt], begun: Collection[str] = ()
     ) -> list[CheckResult]:
         """Return the verdict on each check, in order.
 
         Args:
-            outcomes: the outcomes of the checks by name.
+            attempts: the attempts of the checks by name.
             begun: the exercises that contain code of the learner's own.
         """
         return [
-            self._judge(check, outcomes[check.name], begun)
+            self._judge(check, attempts[check.name], begun)
             for check in self.checks
-            if check.name in outcomes
+            if check.name in attempts
         ]
 
-    def search(self, outcomes: dict[str, Outcome], verdicts: Sequence[CheckResult]) -> Search:
+    def search(self, attempts: dict[str, Attempt], verdicts: Sequence[CheckResult]) -> Search:
         """Return the search for a diagnosis, not begun yet."""
         wrong = defaultdict(list)
         for verdict in verdicts:
             if verdict.status in ("failed", "error"):
                 wrong[verdict.exercise].append(verdict.name)
-        checks = [check for check in self.checks if check.name in outcomes]
-        seen = {name: outcome.seen for name, outcome in outcomes.items()}
+        checks = [check for check in self.checks if check.name in attempts]
+        seen = {name: attempt.seen for name, attempt in attempts.items()}
         return Search(self.day, checks, self.truth, seen, wrong)
 
-    def _judge(self, check: Outline, outcome: Outcome, begun: Collection[str]) -> CheckResult:
+    def _judge(self, check: Outline, attempt: Attempt, begun: Collection[str]) -> CheckResult:
         result = functools.partial(
             CheckResult,
             check.name,
             check.exercise,
             says=check.says,
-            seconds=outcome.seconds,
+            seconds=attempt.seconds,
             device=self._device(check),
             tier=check.tier,
             beyond=check.beyond,
         )
 
-        if outcome.seen is None:
-            return result(outcome.status, outcome.message)
-        if is_same(outcome.seen, self.truth.observe_reference(check)):
+        if attempt.seen is None:
+            return result(attempt.status, attempt.message)
+        if is_same(attempt.seen, self.truth.observe_reference(check)):
             return result("passed")
-        raised = outcome.told or outcome.seen.raised
+        raised = attempt.shown or attempt.seen.raised
         if raised is not None and raised.not_started:
             return result("not_started", not_started(check.exercise, raised, begun))
         expected = self.truth.right(check)
@@ -203,18 +203,18 @@ class Judge:
         if raised is not None:
             status = "out_of_memory" if raised.kind == "MemoryError" else "error"
             return result(status, describe_raised(raised, inputs), explained=True)
-        difference = compare(outcome.seen.observation, expected)
+        difference = compare(attempt.seen.observation, expected)
         if difference is not None:
             if difference.yours is not None and difference.yours.type == "None":
                 nothing = returns_nothing(self.day, check.exercise)
                 difference = replace(difference, returns_nothing=nothing)
             tolerance = expected.tolerance.get(difference.path, 0.0)
             message = describe_for(self._feedback, difference, tolerance, inputs)
-            message = "\n".join([message, *_damage(outcome.seen, expected)])
+            message = "\n".join([message, *_damage(attempt.seen, expected)])
             return result("failed", message, explained=difference.stage in EXPLAINED)
-        if outcome.seen.damaged:
+        if attempt.seen.damaged:
             right = "The result is right, but an input is not what it was."
-            message = "\n".join([right, *_damage(outcome.seen, expected)])
+            message = "\n".join([right, *_damage(attempt.seen, expected)])
             return result("failed", message, explained=True)
         return result("passed")
 
@@ -227,7 +227,7 @@ class Judge:
         return self.device
 
 
-def _damage(seen: CheckRun, expected: Expected) -> list[str]:
+def _damage(seen: CheckRun, expected: ExpectedRun) -> list[str]:
     """Describe the inputs that were changed in place, by names that the check has."""
     known = tuple(name for name in expected.names if name in seen.damaged)
     return [describe_damage(known)] if known else []

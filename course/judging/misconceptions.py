@@ -31,9 +31,9 @@ from types import ModuleType
 from course.checks.arrays import PRACTICE
 from course.checks.loading import Outline
 from course.curriculum import Day
-from course.references.changed import reference_module
 from course.references.edits import Draft, Drifted
 from course.references.modules import load_module
+from course.references.patched import reference_module
 from course.references.text import bound_by, definition_text, used_for
 
 

@@ -1,7 +1,7 @@
 """Recordings, which replace the reference and the known wrong answers in a student edition.
 
-A recording is a cache of runs (`kept.py`) that is complete for one seed, and contains the message for each
-known wrong answer.
+A recording is a cache of runs (`observation_cache.py`) that is complete for one seed, and contains the
+message for each known wrong answer.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from course.checks.arrays import PRACTICE
 from course.checks.loading import Check, load_checks
 from course.checks.seeing import takes_device
 from course.curriculum import Day
-from course.judging.kept import Kept, kept_of, recording_of
 from course.judging.misconceptions import Misconception, load_misconceptions
-from course.judging.placed import Placed
+from course.judging.observation_cache import ObservationCache, cache_of, recording_of
+from course.judging.practice_truth import PracticeTruth
 from course.judging.truth import Truth
 from course.references import editions
 
@@ -44,20 +44,20 @@ def truth_of(day: Day, seed: int, device: str, after_cpu: bool = False) -> Truth
         misconceptions = load_misconceptions(day, device)
         if device == PRACTICE:
             others = [] if after_cpu else load_misconceptions(day)
-            return Placed(day, seed, [*misconceptions, *others], kept_of(day, seed, "cpu"))
-        return Truth(day, seed, device, misconceptions, kept_of(day, seed, device))
+            return PracticeTruth(day, seed, [*misconceptions, *others], cache_of(day, seed, "cpu"))
+        return Truth(day, seed, device, misconceptions, cache_of(day, seed, device))
     if seed != SEED or device not in ("cpu", PRACTICE):
         raise NotRecorded(
             f"Day {day.number} is not released yet: it is checked with seed {SEED} on the CPU alone."
         )
-    recording = Kept(_file(day, editions.FOLDER))
+    recording = ObservationCache(_file(day, editions.FOLDER))
     told = recording.read(TOLD)
     if told is None:
         raise NotRecorded(f"The recording of day {day.number} is damaged: get the edition again.")
     misconceptions = [Misconception(**one) for one in told[0][0]["told"]]
     shown = [one for one in misconceptions if one.shows_on(device)]
     if device == PRACTICE:
-        return Placed(day, seed, shown if after_cpu else misconceptions, recording)
+        return PracticeTruth(day, seed, shown if after_cpu else misconceptions, recording)
     return Truth(day, seed, device, shown, recording)
 
 
@@ -68,7 +68,7 @@ def record(day: Day, folder: Path) -> None:
     they are made, so that a recording that was stopped resumes.
     """
     made = recording_of(day, SEED)
-    if Kept(made).read(TOLD) is None:
+    if ObservationCache(made).read(TOLD) is None:
         _make(day, made)
         for older in set(made.parent.glob(f"{day.stem}-*")) - {made}:
             older.unlink(missing_ok=True)
@@ -77,8 +77,8 @@ def record(day: Day, folder: Path) -> None:
 
 
 def _make(day: Day, path: Path) -> None:
-    kept = kept_of(day, SEED, "cpu")
-    truth = Truth(day, SEED, "cpu", load_misconceptions(day), kept)
+    cache = cache_of(day, SEED, "cpu")
+    truth = Truth(day, SEED, "cpu", load_misconceptions(day), cache)
     truth.outlines()
     checks = load_checks(day)
     for check in checks:
@@ -86,7 +86,7 @@ def _make(day: Day, path: Path) -> None:
             pass
         truth.keep()
     truth.add_all(checks)
-    there = _record_there(day, kept, checks)
+    there = _record_there(day, cache, checks)
     told = [
         {
             "id": one.id,
@@ -97,14 +97,16 @@ def _make(day: Day, path: Path) -> None:
         }
         for one in (*truth.misconceptions, *there)
     ]
-    kept.add(TOLD, [({"told": told}, {})])
-    kept.write_to(path)
+    cache.add(TOLD, [({"told": told}, {})])
+    cache.write_to(path)
 
 
-def _record_there(day: Day, kept: Kept, checks: Sequence[Check]) -> list[Misconception]:
+def _record_there(
+    day: Day, cache: ObservationCache, checks: Sequence[Check]
+) -> list[Misconception]:
     """Add the runs on the practice GPU. Returns the known wrong answers that fail only there."""
-    truth = Placed(day, SEED, load_misconceptions(day, PRACTICE), kept)
-    there = [check for check in truth.outlines() if check.there]
+    truth = PracticeTruth(day, SEED, load_misconceptions(day, PRACTICE), cache)
+    there = [check for check in truth.outlines() if check.on_practice]
     if there:
         for check in filter(takes_device, checks):
             truth.observe_reference(check)

@@ -17,9 +17,9 @@ from course.checks.observation import Observation, Raised
 from course.checks.seeing import CheckRun, see, takes_tensors
 from course.curriculum import Day
 from course.judging.comparison import identical, is_same, matches
-from course.judging.expected import ROUNDINGS, Expected, expect, is_float, magnitude
-from course.judging.kept import Frames, Kept
+from course.judging.expected import ROUNDINGS, ExpectedRun, expect, is_float, magnitude
 from course.judging.misconceptions import Misconception, may_show, module_with
+from course.judging.observation_cache import Frames, ObservationCache
 
 CHECKS = "checks"  # the member with the outlines of the day's checks
 RIGHT = "right/{}"  # a member for each check: the reference's run
@@ -36,12 +36,12 @@ class WrongAnswerRun:
     """The run itself."""
     fails: bool
     """Whether the check fails it."""
-    expect: Callable[[], Expected]
+    expect: Callable[[], ExpectedRun]
     """Returns what an answer with the mistake is compared with. That needs the reference's tolerances, which
     take six runs: of a mistake that makes no difference nobody asks for it."""
 
     @functools.cached_property
-    def expected(self) -> Expected:
+    def expected(self) -> ExpectedRun:
         """What an answer with the mistake is compared with."""
         return self.expect()
 
@@ -53,7 +53,12 @@ class Truth:
     """Members for each check: the runs with every known mistake, or with those tried so far."""
 
     def __init__(
-        self, day: Day, seed: int, device: str, misconceptions: list[Misconception], kept: Kept
+        self,
+        day: Day,
+        seed: int,
+        device: str,
+        misconceptions: list[Misconception],
+        cache: ObservationCache,
     ) -> None:
         """Create the store without running anything.
 
@@ -62,7 +67,7 @@ class Truth:
             seed: the seed of the inputs.
             device: the device of the inputs.
             misconceptions: the known wrong answers, in the order in which they are tried.
-            kept: the cached runs.
+            cache: the cached runs.
         """
         self.misconceptions = self.candidates = misconceptions
         self.loading = 0.0
@@ -70,23 +75,23 @@ class Truth:
         self._day = day
         self._seed = seed
         self._device = device
-        self._kept = kept
+        self._cache = cache
         self._runnable: dict[str, Check] = {}
         self._reference_runs: dict[str, CheckRun] = {}
-        self._right: dict[str, Expected] = {}
+        self._right: dict[str, ExpectedRun] = {}
         self._wrong: dict[str, dict[str, WrongAnswerRun]] = {}
         self._grown: dict[str, Outline] = {}
         self._modules: dict[Diagnosis, ModuleType | None] = {}
 
     def outlines(self) -> list[Outline]:
         """Return the day's checks as far as a verdict needs them, in order."""
-        frames = self._kept.read(CHECKS)
+        frames = self._cache.read(CHECKS)
         if frames is None:
             checks = list(self._load().values())
             there = self._observed_there(checks)
-            told = [check.as_json() | {"there": check.name in there} for check in checks]
+            told = [check.as_json() | {"on_practice": check.name in there} for check in checks]
             frames = [({"checks": told}, {})]
-            self._kept.add(CHECKS, frames)
+            self._cache.add(CHECKS, frames)
         return [Outline.from_json(entry) for entry in frames[0][0]["checks"]]
 
     def check(self, outline: Outline) -> Check:
@@ -113,23 +118,23 @@ class Truth:
 
     def observe_reference(self, check: Outline) -> CheckRun:
         """Return the reference's run, which is enough to pass answers that agree to the last bit."""
-        if RIGHT.format(check.name) in self._kept:
+        if RIGHT.format(check.name) in self._cache:
             return self.right(check).seen
         if check.name not in self._reference_runs:
             self._reference_runs[check.name] = self._run(check, ())
         return self._reference_runs[check.name]
 
-    def right(self, check: Outline) -> Expected:
+    def right(self, check: Outline) -> ExpectedRun:
         """Return the reference's run, and how far off a right answer may be."""
         if check.name not in self._right:
             member = RIGHT.format(check.name)
-            frames = self._kept.read(member)
+            frames = self._cache.read(member)
             if frames is None:
                 module = self._module(())
                 self._right[check.name] = right = expect(
                     self.check(check), module, self._seed, self._device
                 )
-                self._kept.add(member, _of_right(right))
+                self._cache.add(member, _of_right(right))
             else:
                 self._right[check.name] = _right_of(frames)
         return self._right[check.name]
@@ -145,13 +150,13 @@ class Truth:
 
     def knows(self, check: Outline) -> bool:
         """Whether the run with each mistake is cached."""
-        return self.ALL.format(check.name) in self._kept or self._is_complete(check)
+        return self.ALL.format(check.name) in self._cache or self._is_complete(check)
 
     def is_possible(self, mistakes: Diagnosis) -> bool:
         """Whether the mistakes can be made together here."""
         return self._module(mistakes) is not None
 
-    def together(self, check: Outline, mistakes: Diagnosis) -> Expected:
+    def together(self, check: Outline, mistakes: Diagnosis) -> ExpectedRun:
         """Return the run with several mistakes that are possible together."""
         if len(mistakes) == 1:  # which an edition has recorded, without the reference
             return self.wrong(check, mistakes[0]).expected
@@ -176,9 +181,9 @@ class Truth:
         for check in self._grown.values():
             member = self.ALL if self._is_complete(check) else self.SOME
             frames = _of_wrong(self._wrong[check.name], self.observe_reference(check))
-            self._kept.add(member.format(check.name), frames)
+            self._cache.add(member.format(check.name), frames)
         self._grown.clear()
-        self._kept.write()
+        self._cache.write()
 
     def add_all(self, checks: Sequence[Outline]) -> None:
         """Add all runs to the cache, those that are there too: if two processes write at once, the later one
@@ -189,10 +194,10 @@ class Truth:
             right = self.right(check)
             self._add_right(check, right)
             wrong = _of_wrong(self._wrong.get(check.name, {}), right.seen)
-            self._kept.add(self.ALL.format(check.name), wrong)
+            self._cache.add(self.ALL.format(check.name), wrong)
 
-    def _add_right(self, check: Outline, right: Expected) -> None:
-        self._kept.add(RIGHT.format(check.name), _of_right(right))
+    def _add_right(self, check: Outline, right: ExpectedRun) -> None:
+        self._cache.add(RIGHT.format(check.name), _of_right(right))
 
     def forget(self) -> None:
         """Drop the modules with several mistakes, of which there are too many to store."""
@@ -239,7 +244,7 @@ class Truth:
         if check.name not in self._wrong:
             with self._while_loading():
                 read = (
-                    self._kept.read(member.format(check.name)) for member in (self.ALL, self.SOME)
+                    self._cache.read(member.format(check.name)) for member in (self.ALL, self.SOME)
                 )
                 frames = next(filter(None, read), None)
             self._wrong[check.name] = self._wrong_of(check, frames) if frames else {}
@@ -286,7 +291,7 @@ class Truth:
         return self._modules[mistakes]
 
 
-def _with_tolerance(right: Expected, seen: CheckRun) -> Expected:
+def _with_tolerance(right: ExpectedRun, seen: CheckRun) -> ExpectedRun:
     """Return a wrong answer's run with a tolerance in proportion to the right one's.
 
     To derive its own tolerance would take five more runs of each check for each wrong answer.
@@ -299,17 +304,17 @@ def _with_tolerance(right: Expected, seen: CheckRun) -> Expected:
             growth = max(1.0, magnitude(leaf) / size) if size else 1.0
             rounding = ROUNDINGS * eps_of(leaf.dtype or "float64") * magnitude(leaf)
             tolerance[path] = max(rounding, growth * right.tolerance.get(path, 0.0))
-    return Expected(seen, seen.observation, defaultdict(float, tolerance))
+    return ExpectedRun(seen, seen.observation, defaultdict(float, tolerance))
 
 
 # --- As frames ------------------------------------------------------------------------------------
 
 
-def _of_right(right: Expected) -> Frames:
+def _of_right(right: ExpectedRun) -> Frames:
     return [(_message(right), right.seen.observation), ({}, right.truth)]
 
 
-def _right_of(frames: Frames) -> Expected:
+def _right_of(frames: Frames) -> ExpectedRun:
     (message, observation), (_, truth) = frames
     return _expected(message, observation, truth)
 
@@ -327,11 +332,11 @@ def _of_wrong(known: dict[str, WrongAnswerRun], right: CheckRun) -> Frames:
     return frames
 
 
-def _known_run(expected: Expected, fails: bool) -> WrongAnswerRun:
+def _known_run(expected: ExpectedRun, fails: bool) -> WrongAnswerRun:
     return WrongAnswerRun(expected.seen, fails, lambda: expected)
 
 
-def _message(expected: Expected) -> dict[str, Any]:
+def _message(expected: ExpectedRun) -> dict[str, Any]:
     seen = expected.seen
     return {
         "raised": asdict(seen.raised) | {"frames": [], "cpu_line": []} if seen.raised else None,
@@ -342,11 +347,11 @@ def _message(expected: Expected) -> dict[str, Any]:
     }
 
 
-def _expected(message: dict[str, Any], observation: Observation, truth: Observation) -> Expected:
+def _expected(message: dict[str, Any], observation: Observation, truth: Observation) -> ExpectedRun:
     raised = Raised(**message["raised"]) if message["raised"] else None
     seen = CheckRun(observation, raised, tuple(message["damaged"]))
     tolerance = defaultdict(float, message["tolerance"])
-    return Expected(seen, truth, tolerance, message["inputs"], tuple(message["names"]))
+    return ExpectedRun(seen, truth, tolerance, message["inputs"], tuple(message["names"]))
 
 
 def _same(one: CheckRun, other: CheckRun) -> bool:

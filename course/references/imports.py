@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 from course.curriculum import DAYS, Day
 
 
-class CutReference(NamedTuple):
+class RedactedReference(NamedTuple):
     """What there is to import of a reference.
 
     Attributes:
@@ -33,7 +33,7 @@ class CutReference(NamedTuple):
     foreign: bool
 
 
-Cut = Mapping[str, CutReference]
+Redacted = Mapping[str, RedactedReference]
 """What there is to import of each reference, by the module's name."""
 
 OwnPart = Callable[[str, Day], object]
@@ -41,15 +41,15 @@ OwnPart = Callable[[str, Day], object]
 
 
 @contextmanager
-def references_cut(cut: Cut, day: int, own: OwnPart) -> Iterator[None]:
+def redacted_imports(redacted: Redacted, day: int, own: OwnPart) -> Iterator[None]:
     """Within it, importing a reference gives only the definitions of earlier days.
 
     Args:
-        cut: what there is to import, and what is withheld.
+        redacted: what there is to import, and what is withheld.
         day: the number of today.
         own: replaces earlier days whose reference is not here.
     """
-    finder = _CutReferences(cut, day, own)
+    finder = _RedactedReferences(redacted, day, own)
     before = {name: sys.modules.pop(name) for name in finder.names if name in sys.modules}
     sys.meta_path.insert(0, finder)
     try:
@@ -61,27 +61,27 @@ def references_cut(cut: Cut, day: int, own: OwnPart) -> Iterator[None]:
         sys.modules.update(before)
 
 
-class _CutReferences(importlib.abc.MetaPathFinder, importlib.abc.Loader):
-    """Imports cut references; only when they are asked for, as importing torch takes long."""
+class _RedactedReferences(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+    """Imports redacted references; only when they are asked for, as importing torch takes long."""
 
-    def __init__(self, cut: Cut, day: int, own: OwnPart) -> None:
-        self._cut = {name: CutReference(*part) for name, part in cut.items()}
-        self._packages = {name.partition(".")[0] for name in cut if "." in name}
-        self.names = {*self._cut, *self._packages}
+    def __init__(self, redacted: Redacted, day: int, own: OwnPart) -> None:
+        self._redacted = {name: RedactedReference(*part) for name, part in redacted.items()}
+        self._packages = {name.partition(".")[0] for name in redacted if "." in name}
+        self.names = {*self._redacted, *self._packages}
         self._day = day
         self._own = own
 
     def find_spec(self, name: str, path: Any, target: ModuleType | None = None) -> Any:
         if name in self._packages:  # it holds what is cut, and no file
             return importlib.util.spec_from_loader(name, self, is_package=True)
-        return importlib.util.spec_from_loader(name, self) if name in self._cut else None
+        return importlib.util.spec_from_loader(name, self) if name in self._redacted else None
 
     def exec_module(self, module: ModuleType) -> None:
         """Hand on the definitions that are offered, and nothing that these import themselves."""
         name = module.__name__
         if name in self._packages:
             return
-        part = self._cut[name]
+        part = self._redacted[name]
         inner = {"__name__": name, "__builtins__": builtins}
         if part.code:
             exec(marshal.loads(base64.b64decode(part.code)), inner)
@@ -91,7 +91,7 @@ class _CutReferences(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         )
 
 
-def _withheld(module: str, part: CutReference, day: int, own: OwnPart, name: str) -> object:
+def _withheld(module: str, part: RedactedReference, day: int, own: OwnPart, name: str) -> object:
     if name not in part.withheld:
         raise AttributeError(f"module {module!r} has no attribute {name!r}")
     its_day = part.withheld[name]

@@ -61,6 +61,23 @@ def _earlier_parts(day: Day) -> Iterator[str]:
             source = reference(files[node.module])
             for alias in node.names:
                 yield from _described(source.definitions[alias.name], source)
+                if alias.name in _base_classes(day):
+                    names = ", ".join(_attributes(source.definitions[alias.name]))
+                    yield f"    Attributes: {names}."
+
+
+def _base_classes(day: Day) -> set[str]:
+    """The names of the classes from which the day's exercises inherit."""
+    trees = (ast.parse(definition_text(day, name)) for name in day.exercises)
+    classes = (node for tree in trees for node in tree.body if isinstance(node, ast.ClassDef))
+    return {ast.unparse(base) for one in classes for base in one.bases}
+
+
+def _attributes(definition: Definition) -> Iterator[str]:
+    """What the constructor of a class stores, by name."""
+    for node in ast.walk(definition):
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]).startswith("self."):
+            yield f"`{ast.unparse(node.targets[0])}`"
 
 
 def _folded(line: str) -> str:

@@ -1,8 +1,10 @@
-"""Stubs and solutions written from the references; what someone has begun is left alone."""
+"""Stubs and solutions written from the references, and what is written in lessons; what someone has begun
+is left alone."""
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,8 +15,11 @@ import nbformat
 from course.curriculum import ANSWER_TAG, DAYS, ROOT, Day
 from course.references.contracts import faults
 from course.references.editions import is_recorded, stub_of
+from course.references.lessons import TIME, faults_of_form, folded, hours, times
+from course.references.stub_digests import STUB_DIGESTS, digest, stub_digests
 from course.references.text import definition_text, import_lines, sorted_imports
-from course.references.written import WRITTEN, digest, written
+
+README = ROOT / "README.md"
 
 
 @dataclass(frozen=True)
@@ -36,21 +41,23 @@ class Drift:
 
 
 def sync(*, write: bool) -> list[Drift]:
-    """Find every stub and solution that has drifted; with `write`, write those that are nobody's
+    """Find every stub, solution and lesson that has drifted; with `write`, write those that are nobody's
     work.
 
     Returns:
         What had drifted, and, marked `theirs`, the stubs that someone has begun.
     """
     found: list[Drift] = []
-    digests = written()
+    digests = stub_digests()
     for day in (day for day in DAYS if day.ready):
         if not is_recorded(day):
             found += [Drift(day.contracts, what, by_hand=True) for what in faults(day)]
         found += _sync_stub(day, digests, write)
         found += _sync_solution(day, write)
+        found += _sync_lesson(day, write)
+    found += _sync_readme(write)
     if write:
-        WRITTEN.write_text(json.dumps(digests, indent=1) + "\n", encoding="utf-8")
+        STUB_DIGESTS.write_text(json.dumps(digests, indent=1) + "\n", encoding="utf-8")
     return found
 
 
@@ -106,3 +113,36 @@ def _sync_solution(day: Day, write: bool) -> Iterator[Drift]:
         cells[name].source = wanted[name]
     if drifted and write:
         nbformat.write(notebook, day.solution)  # type: ignore[no-untyped-call]
+
+
+# --- Lessons --------------------------------------------------------------------------------------
+
+
+def _sync_lesson(day: Day, write: bool) -> Iterator[Drift]:
+    notebook = nbformat.read(day.lesson, as_version=4)  # type: ignore[no-untyped-call]
+    cells = [cell for cell in notebook.cells if cell.cell_type == "markdown"]
+    new = [folded(cell.source) for cell in cells]
+    new[0] = TIME.sub(f"**Time.** {times(day)}", new[0])
+    unlike = [(cell, text) for cell, text in zip(cells, new, strict=True) if cell.source != text]
+    for cell, text in unlike:
+        what = "the time" if cell == cells[0] else f"an open answer: {cell.source[:60]!r}"
+        yield Drift(day.lesson, what)
+        cell.source = text
+    yield from (Drift(day.lesson, what, by_hand=True) for what in faults_of_form(new))
+    if unlike and write:
+        nbformat.write(notebook, day.lesson)  # type: ignore[no-untyped-call]
+
+
+def _sync_readme(write: bool) -> Iterator[Drift]:
+    """README's times, and those of its table; an edition has no README."""
+    if not README.exists():
+        return
+    text = README.read_text(encoding="utf-8")
+    new = re.sub(r"\*\*How long\.\*\* .*", f"**How long.** {hours()}", text)
+    for day in DAYS:
+        row = rf"(\| {day.number} \| \[.*\]\(lessons/{day.stem}\.ipynb\) \|)(?: [\d+]+ \|)?"
+        new = re.sub(row, rf"\1 {times(day).in_short} |", new)
+    if new != text:
+        yield Drift(README, "its times are not the lessons'")
+        if write:
+            README.write_text(new, encoding="utf-8", newline="\n")

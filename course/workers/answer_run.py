@@ -1,4 +1,4 @@
-"""One answer's checks under way: ask workers for them, and settle the outcome of each."""
+"""One answer's checks under way: ask workers for them, and settle how the attempt at each ended."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
-from course.checks.answers import Unreadable, source_in
+from course.checks.answer_files import Unreadable, source_in
 from course.checks.frames import BadFrame, raised_from
 from course.checks.loading import CORE
 from course.checks.observation import Observation, Raised, flatten
 from course.checks.seeing import CheckRun
 from course.curriculum import DAYS
 from course.judging.closed_words import NO_TORCH, closed_raised, lacks_torch
-from course.judging.judge import Judge, Outcome
+from course.judging.judge import Attempt, Judge
 from course.judging.messages import describe_raised
-from course.references.cut import cut_sources
 from course.references.editions import is_recorded, stub_of
+from course.references.redacted import redacted_references
 from course.workers.limits import BACKSTOP, GIBBERISH, LONGEST_DAY, LOST_GPU, WAITING
 from course.workers.worker import NotStarted, TimedOut, Wait, Worker, WorkerLost, WorkerStopped
 
@@ -108,11 +108,11 @@ class AnswerRun:
         self._judge = judge
         self._answer = answer
         self._workers = workers
-        self._outcomes = judge.skipped()
+        self._attempts = judge.skipped()
         self._left = {
             check.name: check
             for check in judge.checks
-            if check.name not in self._outcomes and (names is None or check.name in names)
+            if check.name not in self._attempts and (names is None or check.name in names)
         }
         self._stops: dict[str, int] = {}
         self._doubted: str | None = None
@@ -122,7 +122,7 @@ class AnswerRun:
         self._running = Running("", time.monotonic())
         self._deadline = time.monotonic() + LONGEST_DAY
 
-    def outcomes(self) -> Generator[Running, None, dict[str, Outcome]]:
+    def attempts(self) -> Generator[Running, None, dict[str, Attempt]]:
         while self._left:
             if time.monotonic() > self._deadline:
                 self._settle_all(
@@ -143,7 +143,7 @@ class AnswerRun:
                 raise
             finally:
                 self.printed += self._workers.give_back(worker)
-        return self._outcomes
+        return self._attempts
 
     def _while_waiting(self, wait: Wait[T]) -> Generator[Running, None, T]:
         """Wait, yielding what is waited for."""
@@ -168,7 +168,7 @@ class AnswerRun:
             "answer": self._answer.path,
             "shown": self._answer.shown,
             "stubs": {one.stem: stub_of(one) for one in DAYS if one == day or is_recorded(one)},
-            "cut": cut_sources(day),
+            "references": redacted_references(day),
             "listen": list(self._answer.listen),
             "seed": self._judge.seed,
             "device": self._judge.device,
@@ -179,7 +179,7 @@ class AnswerRun:
         return {} if answer.data is None else as_leaves({answer.path: answer.data})
 
     def _hear(self, worker: Worker) -> Generator[Running, None, None]:
-        """Read one worker's messages until each check that it was asked for has an outcome."""
+        """Read one worker's messages until each check that it was asked for has an attempt."""
         self._loaded, self._running = False, Running("", time.monotonic())
         loaded, _ = yield from self._while_waiting(worker.hearing(BACKSTOP, WAITING))
         self._loaded = True
@@ -200,10 +200,10 @@ class AnswerRun:
             if name not in waiting:
                 raise WorkerStopped(GIBBERISH)
             seen = CheckRun(observation, problem, damaged)
-            told = self._showable(problem) if problem else None
+            shown = self._showable(problem) if problem else None
             seconds = time.monotonic() - self._running.since
             exercise = self._left[name].exercise
-            self._settle(name, Outcome(seen, seconds=seconds, told=told))
+            self._settle(name, Attempt(seen, seconds=seconds, shown=shown))
             self._note_called(message.get("called"))
             if message.get("lost_gpu") is True:  # the other checks need a process that has one
                 worker.end()
@@ -236,23 +236,25 @@ class AnswerRun:
             for check in list(self._left.values()):
                 if lacking := sorted(check.uses & set(missing)):
                     self._settle(
-                        check.name, Outcome(None, "error", _missing(self._answer.name, lacking))
+                        check.name, Attempt(None, "error", _missing(self._answer.name, lacking))
                     )
 
     def _settle_without_earlier_days(self, what: str) -> None:
         """Settle all checks of a day that needs an earlier day that is not done."""
-        if self._answer.data is not None:  # behind walls every reference of an earlier day is there
+        if (
+            self._answer.data is not None
+        ):  # in the sandbox every reference of an earlier day is there
             raise WorkerStopped(GIBBERISH)
         for check in list(self._left.values()):
             status = "error" if check.exercise in self.begun else "not_started"
             words = f"Day {self._judge.day.number} builds on an earlier day. {what}"
-            self._settle(check.name, Outcome(None, status, words))
+            self._settle(check.name, Attempt(None, status, words))
 
     def _showable(self, said: Raised) -> Raised:
         """Return an exception as it may be shown."""
         told = self._answer.raised(said, stub_of(self._judge.day))
-        behind_walls = self._answer.data is not None
-        if behind_walls and not self._judge.day.uses_torch and lacks_torch(said):
+        in_sandbox = self._answer.data is not None
+        if in_sandbox and not self._judge.day.uses_torch and lacks_torch(said):
             return replace(told, kind="ImportError", message=NO_TORCH)
         return told
 
@@ -272,7 +274,7 @@ class AnswerRun:
             self._settle_all(stop.status, f"{self._answer.name} cannot be loaded.\n{stop}")
             return
         check = self._left[name]
-        self._settle(name, Outcome(None, stop.status, str(stop)))
+        self._settle(name, Attempt(None, stop.status, str(stop)))
         # An endless loop takes its time twice in each check; what is beyond the core fails no day.
         most = 1 if isinstance(stop, TimedOut) and check.tier == CORE else MOST_STOPPED
         self._count_stop(check.exercise, stop.status, str(stop), most)
@@ -285,15 +287,15 @@ class AnswerRun:
             told = f"Not run: {before} of `{exercise}` before it ended so. {why}"
             for other in list(self._left.values()):
                 if other.exercise == exercise:
-                    self._settle(other.name, Outcome(None, status, told))
+                    self._settle(other.name, Attempt(None, status, told))
 
-    def _settle(self, name: str, outcome: Outcome) -> None:
-        self._outcomes[name] = outcome
+    def _settle(self, name: str, attempt: Attempt) -> None:
+        self._attempts[name] = attempt
         del self._left[name]
 
     def _settle_all(self, status: str, message: str) -> None:
         for name in list(self._left):
-            self._settle(name, Outcome(None, status, message))
+            self._settle(name, Attempt(None, status, message))
 
 
 def as_leaves(files: dict[str, bytes]) -> Observation:

@@ -7,11 +7,11 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from course.checks.answers import find_answer
+from course.checks.answer_files import find_answer
 from course.checks.arrays import PRACTICE
 from course.curriculum import Day
 from course.judging.diagnosis import Search
-from course.judging.judge import Judge, Outcome
+from course.judging.judge import Attempt, Judge
 from course.judging.results import RUNNING, DayResult
 from course.workers.answer_run import Answer, AnswerRun, Running, WorkerSource
 from course.workers.pool import WorkerPool
@@ -129,14 +129,16 @@ def checking(judge: Judge, answers: Path, workers: WorkerSource) -> Checking:
 
 def not_observed(judge: Judge, status: str, why: str) -> DayResult:
     """Return a verdict with the same status for every check of a day, none of which was run."""
-    outcomes = {check.name: Outcome(None, status, why) for check in judge.checks}
-    verdict = DayResult(judge.day, tuple(judge.verdicts(outcomes)), begun=False)
+    attempts = {check.name: Attempt(None, status, why) for check in judge.checks}
+    verdict = DayResult(judge.day, tuple(judge.verdicts(attempts)), begun=False)
     return verdict.with_repeats(_repeated(judge))
 
 
 def _repeated(judge: Judge) -> list[str]:
     """Return the checks that run on the practice GPU after the CPU."""
-    return [check.name for check in judge.checks if check.there] if judge.device == "cpu" else []
+    return (
+        [check.name for check in judge.checks if check.on_practice] if judge.device == "cpu" else []
+    )
 
 
 def check_answer(judge: Judge, answer: Answer, workers: WorkerSource) -> Checked:
@@ -166,8 +168,8 @@ def _checking(judge: Judge, answer: Answer, workers: WorkerSource) -> Checking:
 def _checking_once(judge: Judge, answer: Answer, workers: WorkerSource) -> Checking:
     started = time.monotonic()
     run = AnswerRun(judge, answer, workers)
-    outcomes = yield from run.outcomes()
-    verdicts = judge.verdicts(outcomes, run.begun)
+    attempts = yield from run.attempts()
+    verdicts = judge.verdicts(attempts, run.begun)
     verdict = DayResult(
         judge.day,
         tuple(verdicts),
@@ -179,7 +181,7 @@ def _checking_once(judge: Judge, answer: Answer, workers: WorkerSource) -> Check
     )
     verdict = verdict.with_repeats(_repeated(judge))
     return Checked(
-        verdict, judge.search(outcomes, verdicts), _there(judge, answer, workers, verdict)
+        verdict, judge.search(attempts, verdicts), _there(judge, answer, workers, verdict)
     )
 
 
@@ -194,12 +196,12 @@ def _there(
 def _checking_there(
     judge: Judge, answer: Answer, workers: WorkerSource, names: Sequence[str]
 ) -> Checking:
-    there = judge.there
+    there = judge.practice
     assert there is not None
     run = AnswerRun(there, answer, workers, names)
     try:
-        outcomes = yield from run.outcomes()
+        attempts = yield from run.attempts()
     except NotStarted as error:
-        outcomes = {name: Outcome(None, "error", str(error)) for name in names}
-    verdicts = there.verdicts(outcomes, run.begun)
-    return Checked(DayResult(judge.day, tuple(verdicts)), there.search(outcomes, verdicts))
+        attempts = {name: Attempt(None, "error", str(error)) for name in names}
+    verdicts = there.verdicts(attempts, run.begun)
+    return Checked(DayResult(judge.day, tuple(verdicts)), there.search(attempts, verdicts))

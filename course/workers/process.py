@@ -28,16 +28,16 @@ from typing import IO, Any
 import numpy as np  # noqa: F401  imported ahead of the request, as everything here is
 import pytest  # noqa: F401
 
-from course.checks.answers import Unreadable, begun, build_answer, read_answer
+from course.checks.answer_files import Unreadable, begun, build_answer, read_answer
 from course.checks.clock import CLOCK, leave_imports_out
+from course.checks.earlier_parts import EarlierParts, NotDone
 from course.checks.frames import from_bytes, read_frame, to_bytes, write_frame
 from course.checks.loading import Check, load_checks
 from course.checks.observation import Observation
-from course.checks.own_parts import EarlierParts, NotDone
 from course.checks.raising import has_lost_gpu, raised
 from course.checks.seeing import see
 from course.curriculum import DAYS, ROOT, Day
-from course.references.imports import references_cut
+from course.references.imports import redacted_imports
 from course.workers.limits import MOST_MEMORY, MOST_PRINTED, PATIENCE
 from course.workers.preparing import IDLE, imports_ahead, prepare, run_uncompiled
 from course.workers.snapshot import ProcessSnapshot
@@ -208,7 +208,7 @@ def _serve(
     send: Send,
     serve_others: Serve | None,
 ) -> None:
-    for path, leaf in files.items():  # behind walls the answer cannot be read where it lies
+    for path, leaf in files.items():  # in the sandbox the answer cannot be read where it lies
         Path(path).write_bytes(leaf.value.tobytes())
     if "day" in request:
         _observe(request, before, send)
@@ -222,7 +222,7 @@ def _observe(request: dict[str, Any], before: ProcessSnapshot, send: Send) -> No
     as_new = before.is_clean()
     stubs = request["stubs"]
     own = EarlierParts(Path(request["answer"]).parent, lambda earlier: stubs[earlier.stem])
-    with references_cut(request["cut"], day.number, own.part):
+    with redacted_imports(request["references"], day.number, own.part):
         prepare(day.number, request["thoroughly"])
         lacking: dict[str, str] = {}
         checks: list[Check] = []

@@ -13,14 +13,14 @@ from typing import Any
 
 import pytest
 
-from course.checks.answers import Unreadable, build_answer, find_answer, read_answer
+from course.checks.answer_files import Unreadable, build_answer, find_answer, read_answer
+from course.checks.earlier_parts import EarlierParts
 from course.checks.loading import CORE, WATERTIGHT, Outline
-from course.checks.own_parts import EarlierParts
 from course.curriculum import DAYS, ROOT, Day
-from course.judging.judge import Judge, Outcome
-from course.references.cut import cut_sources
+from course.judging.judge import Attempt, Judge
 from course.references.editions import stub_of
-from course.references.imports import references_cut
+from course.references.imports import redacted_imports
+from course.references.redacted import redacted_references
 
 DAY = pytest.StashKey[Day]()
 
@@ -86,12 +86,12 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
     seen = judge.truth.run(check, module, file)
     if seen.exception is not None and seen.raised is not None and not seen.raised.not_started:
         raise seen.exception
-    outcomes = {check.name: Outcome(seen)}
+    attempts = {check.name: Attempt(seen)}
     # A diagnosis rests on all that the exercise's checks see.
     if not judge.truth.accepts(check, seen):
         others = [other for other in judge.checks if other.exercise == check.exercise]
-        outcomes = {other.name: Outcome(judge.truth.run(other, module, file)) for other in others}
-    [result] = [result for result in judge.results(outcomes) if result.name == check.name]
+        attempts = {other.name: Attempt(judge.truth.run(other, module, file)) for other in others}
+    [result] = [result for result in judge.results(attempts) if result.name == check.name]
     if result.status == "not_started":
         pytest.skip(f"not started: {result.message}")
     if result.status != "passed":
@@ -115,7 +115,9 @@ def _load(day: Day, answers: Path, check: Outline) -> tuple[Any, str]:
     if path is None:
         pytest.skip(f"not started: {answers / day.stem}.py is not there")
     try:
-        with references_cut(cut_sources(day), day.number, EarlierParts(answers, stub_of).part):
+        with redacted_imports(
+            redacted_references(day), day.number, EarlierParts(answers, stub_of).part
+        ):
             module = build_answer(str(path), read_answer(path))
     except Unreadable as error:
         pytest.fail(str(error), pytrace=False)

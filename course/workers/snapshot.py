@@ -46,7 +46,7 @@ class ProcessSnapshot:
 
 def _holders() -> list[Any]:
     loaded = {name: sys.modules[name] for name in MODULES if name in sys.modules}
-    if loaded_torch() is None:  # behind the walls of a NumPy day it may be an empty folder
+    if loaded_torch() is None:  # in the sandbox of a NumPy day it may be an empty folder
         loaded.pop("torch", None)
     modules = [*loaded.values()]
     classes = [getattr(loaded[module], name) for module, name in CLASSES if module in loaded]

@@ -151,7 +151,7 @@ class Worker:
         threading.Thread(target=self._write_requests, daemon=True).start()
 
     def _started(self, torch_on: str | None, serving: str) -> Spawned | Forked:
-        """A process without walls: a fork where there can be one, or else a new interpreter."""
+        """A process without a sandbox: a fork where there can be one, or else a new interpreter."""
         if CAN_FORK:
             with contextlib.suppress(NoServer):
                 return fork(torch_on, serving)

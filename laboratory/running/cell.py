@@ -26,7 +26,7 @@ from training.data.tasks import Task
 from training.devices import ProcessContext
 from training.loop.monitor import Monitor, read_metrics
 from training.loop.run_folder import Run
-from training.loop.trainer import Diverged, Trainer
+from training.loop.training_loop import Diverged, Trainer
 from training.models.architectures import Model, Objective
 
 SILENT = Console(quiet=True)

@@ -14,7 +14,7 @@ import pytest
 from filelock import FileLock
 
 from course.curriculum import ROOT
-from course.grading.sandbox import NoSandbox, walls
+from course.grading.sandbox import NoSandbox, open_sandbox
 
 COPIED = (
     *("course", "training", "numpy_reference.py", "implementation.py", "variants"),
@@ -114,7 +114,7 @@ class Project:
 def found():
     """The walls of this machine; where there are none, tests of them are skipped."""
     try:
-        with walls() as found:
+        with open_sandbox() as found:
             yield found
     except NoSandbox as reason:
         pytest.skip(f"no sandbox here: {reason}")

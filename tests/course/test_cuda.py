@@ -8,14 +8,14 @@ import functools
 import pytest
 import torch
 
-from course.checks.answers import build_answer, read_answer
+from course.checks.answer_files import build_answer, read_answer
 from course.checks.arrays import PRACTICE
 from course.curriculum import DAYS
-from course.judging.judge import Judge, Outcome
+from course.judging.judge import Attempt, Judge
 from course.judging.misconceptions import load_misconceptions
-from course.references.changed import reference_module
-from course.references.cut import cut_sources
-from course.references.imports import references_cut
+from course.references.imports import redacted_imports
+from course.references.patched import reference_module
+from course.references.redacted import redacted_references
 
 DEVICE = "cuda"
 WITH_TORCH = [day for day in DAYS if day.uses_torch]
@@ -64,23 +64,23 @@ def failures(results):
 def test_the_reference_passes(day):
     """It agrees with itself, to rounding."""
     judge = judge_of(day)
-    assert not failures(judge.results(judge.outcomes(reference_module(day))))
+    assert not failures(judge.results(judge.attempts(reference_module(day))))
 
 
 @pytest.mark.parametrize(("day", "path"), ACCEPTED, ids=name)
 def test_accepted_answer_passes(day, path):
     """A right answer written differently passes."""
-    with references_cut(cut_sources(day), day.number, _no_own_part):
+    with redacted_imports(redacted_references(day), day.number, _no_own_part):
         answer = build_answer(str(path), read_answer(path))
     judge = judge_of(day)
-    assert not failures(judge.results(judge.outcomes(answer, str(path))))
+    assert not failures(judge.results(judge.attempts(answer, str(path))))
 
 
 @pytest.mark.parametrize(("day", "wrong"), WRONG, ids=name)
 def test_mistake_about_devices_is_caught_and_named(day, wrong):
     """The practice GPU is held to the same in `test_days.py`."""
     judge = judge_of(day)
-    seen = {check.name: Outcome(judge.truth.wrong(check, wrong).seen) for check in judge.checks}
+    seen = {check.name: Attempt(judge.truth.wrong(check, wrong).seen) for check in judge.checks}
     failed = failures(judge.results(seen))
     of_its_own = [one for one in failed if one.exercise == wrong.definition]
     assert {one.misconception for one in of_its_own} == {wrong.id}

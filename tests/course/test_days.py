@@ -9,7 +9,7 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from course.checks.answers import begun, build_answer, read_answer
+from course.checks.answer_files import begun, build_answer, read_answer
 from course.checks.arrays import PRACTICE, as_numpy, dtype_of, is_array
 from course.checks.loading import CORE, WATERTIGHT, load_checks
 from course.checks.seeing import check_inputs, see, takes_tensors
@@ -17,11 +17,11 @@ from course.curriculum import ANSWER_TAG, DAYS, ROOT
 from course.desk.hints import read_hints
 from course.judging.closed_words import known, pattern
 from course.judging.comparison import compare
-from course.judging.judge import Judge, Outcome
+from course.judging.judge import Attempt, Judge
 from course.judging.misconceptions import load_misconceptions
-from course.references.changed import reference_module
-from course.references.cut import cut_sources
-from course.references.imports import references_cut
+from course.references.imports import redacted_imports
+from course.references.patched import reference_module
+from course.references.redacted import redacted_references
 from course.references.stubs import stub_text
 from course.workers.checking import checking
 from course.workers.pool import WorkerPool
@@ -82,7 +82,7 @@ def test_solution_passes_in_a_worker(day, pool):
     result = exhaust(checking(judge_of(day), ROOT / "solutions", pool)).look()
     told = [(check.name, check.message) for check in result.checks]
     assert (result.status, result.watertight) == ("passed", True), told
-    there = [check for check in judge_of(day).checks if check.there]
+    there = [check for check in judge_of(day).checks if check.on_practice]
     assert result.passed + result.passed_watertight == len(judge_of(day).checks) + len(there)
     assert sum(check.device == PRACTICE for check in result.checks) == len(there)
 
@@ -121,7 +121,7 @@ each_wrong = pytest.mark.parametrize(
 def failures_of(day, wrong):
     """The verdicts on a known wrong answer that are bad ones."""
     judge = judge_of(day)
-    seen = {check.name: Outcome(judge.truth.wrong(check, wrong).seen) for check in judge.checks}
+    seen = {check.name: Attempt(judge.truth.wrong(check, wrong).seen) for check in judge.checks}
     results = judge.results(seen)
     return [result for result in results if result.status in ("failed", "error")]
 
@@ -178,7 +178,7 @@ def test_published_code_passes_the_core(day, wrong):
 
 def on_practice(day):
     """Return the judge of what is observed on the practice GPU without being asked."""
-    there = judge_of(day).there
+    there = judge_of(day).practice
     if there is None:
         pytest.skip("nothing of this day is observed on the practice GPU")
     return there
@@ -199,7 +199,7 @@ def test_mistake_about_devices_is_caught_and_named(day, wrong):
     module = wrong.module(day)
     own = [check for check in judge.checks if check.exercise == wrong.definition]
     assert all(judge.truth.passes(check, module) for check in own)
-    seen = {check.name: Outcome(there.truth.wrong(check, wrong).seen) for check in there.checks}
+    seen = {check.name: Attempt(there.truth.wrong(check, wrong).seen) for check in there.checks}
     failed = [one for one in there.results(seen) if one.status in ("failed", "error")]
     of_its_own = [result for result in failed if result.exercise == wrong.definition]
     assert of_its_own
@@ -211,7 +211,7 @@ def test_mistake_about_devices_is_caught_and_named(day, wrong):
 @each_day
 def test_exercises_are_observed_on_the_practice_gpu(day):
     """Each exercise one of whose core checks takes tensors has one or two checks there; they pass."""
-    there, reference = judge_of(day).there, reference_module(day)
+    there, reference = judge_of(day).practice, reference_module(day)
     checks = there.checks if there else []
     counts = Counter(check.exercise for check in checks)
     taking = [check for check in load_checks(day) if check.tier == CORE and takes_tensors(check)]
@@ -257,15 +257,15 @@ ACCEPTED = [(day, path) for day in READY for path in sorted(day.accepted.glob("*
 @pytest.mark.parametrize(("day", "path"), ACCEPTED, ids=lambda v: getattr(v, "stem", None))
 def test_accepted_answer_passes(day, path, seed):
     """A right answer written differently passes, both tiers."""
-    assert wrong_in(path, judge_of(day, seed), judge_of(day, seed).there) == []
+    assert wrong_in(path, judge_of(day, seed), judge_of(day, seed).practice) == []
 
 
 def wrong_in(path, *judges):
     """Return the checks that an answer, built in this process, does not pass, with their messages."""
     day = judges[0].day
-    with references_cut(cut_sources(day), day.number, no_own_part):
+    with redacted_imports(redacted_references(day), day.number, no_own_part):
         answer = build_answer(str(path), read_answer(path))
-    results = [one.results(one.outcomes(answer, str(path))) for one in filter(None, judges)]
+    results = [one.results(one.attempts(answer, str(path))) for one in filter(None, judges)]
     return [
         (one.name, one.message) for of_one in results for one in of_one if one.status != "passed"
     ]

@@ -8,16 +8,18 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import tomllib
 from pathlib import Path
 
 import pytest
 import yaml
 
 from course.curriculum import DAYS, ROOT
-from course.grading.sandbox import NoSandbox, walls
+from course.grading.sandbox import NoSandbox, open_sandbox
 
 FOLDER = ROOT / "integrations"
 CLASSROOM = FOLDER / "github-classroom"
+CI = ROOT / ".github" / "workflows" / "ci.yml"
 GRADESCOPE = FOLDER / "gradescope"
 RIGHT = ROOT / "tests" / "days" / "accepted" / DAYS[0].stem / "log_first.py"
 WRONG = "def softmax(x, axis=-1):\n    return x\n"
@@ -64,10 +66,23 @@ def test_the_reporter_finds_the_result(workflow):
     assert check["run"].endswith('>> "$GITHUB_OUTPUT"')
 
 
-def test_the_workflow_has_nothing_to_steal(workflow):
-    """Students can change it: it knows no secret, and may write nothing."""
-    assert workflow["permissions"] == {"contents": "read"}
-    assert not re.search(r"secrets\.|token", (CLASSROOM / "classroom.yml").read_text())
+@pytest.mark.parametrize("file", [CLASSROOM / "classroom.yml", CI], ids=lambda file: file.stem)
+def test_the_workflow_has_nothing_to_steal(file):
+    """Students and whoever sends a change can change it: it knows no secret, and may write nothing."""
+    text = file.read_text(encoding="utf-8")
+    asked = yaml.load(text, yaml.BaseLoader)
+    assert asked["permissions"] == {"contents": "read"}
+    assert not any("permissions" in job for job in asked["jobs"].values())
+    assert not re.search(r"secrets\.|token", text)
+
+
+def test_the_gate_runs_on_the_oldest_python():
+    """Of those that pyproject.toml allows."""
+    gate = yaml.load(CI.read_text(encoding="utf-8"), yaml.BaseLoader)["jobs"]["gate"]
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    assert project["requires-python"] == f">={gate['strategy']['matrix']['python'][0]}"
+    [script] = [step["run"] for step in gate["steps"] if step.get("run", "").startswith(".")]
+    assert os.access(ROOT / script, os.X_OK)
 
 
 def report(project, *days):
@@ -154,7 +169,7 @@ def run_autograder(autograder, **environment):
 def test_behind_walls(autograder):
     """Where walls stand, they are used, whatever was allowed."""
     try:
-        with walls():
+        with open_sandbox():
             pass
     except NoSandbox as reason:
         pytest.skip(str(reason))

@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from course.checks.answers import build_answer, read_answer
+from course.checks.answer_files import build_answer, read_answer
 from course.checks.loading import CORE
 from course.curriculum import find_day
 from course.judging.judge import Judge
-from course.references.changed import reference_module
+from course.references.patched import reference_module
 from course.references.text import definition_text
 
 CASES = Path(__file__).with_name("cases")
@@ -16,6 +16,7 @@ CASES = Path(__file__).with_name("cases")
 PUBLISHED = [
     ("5", "float32_angles"),  # d2l and PyTorch's habit
     ("10", "two_axes_only"),  # gordicaleksa's embeddings
+    ("10", "three_axes_only"),
     ("20", "beam_wider_than_the_vocabulary"),  # the k best of each, then the k best of these k²
     ("20", "stops_when_as_many_have_ended"),  # many, and wrong: a star is not given for it
     ("32", "residuals_made_smaller"),  # llama2.c and nanoGPT: 0.02 / √(2N)
@@ -52,7 +53,7 @@ HEADS_MASK = "mask = mask.unsqueeze(1)"
 
 def failed_core(judge, module):
     """The verdicts on the core checks that a module fails."""
-    results = judge.results(judge.outcomes(module))
+    results = judge.results(judge.attempts(module))
     return [one for one in results if one.went_wrong and one.tier == CORE]
 
 
@@ -101,6 +102,16 @@ def test_what_is_right_in_practice_passes_the_core(number, definition, put):
                 "MultiHeadedAttention",
                 HEADS_MASK,
                 f"{HEADS_MASK}\n            mask = mask.mT if query.size(1) == key.size(1) else mask",
+            ),
+            None,
+        ),
+        (
+            "4",
+            (
+                "multi_head_attention",
+                "mask = mask[:, np.newaxis]",
+                "mask = mask if query.shape[1] != key.shape[1] else np.swapaxes(mask, 1, 2)\n"
+                "        mask = mask[:, np.newaxis]",
             ),
             None,
         ),

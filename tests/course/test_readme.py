@@ -1,11 +1,11 @@
 """The README says what is there."""
 
-import json
 import re
 
 import pytest
 
 from course.curriculum import DAYS, ROOT
+from course.references.lessons import times
 from course.workers.limits import LONGEST_DAY, MOST_MEMORY, PATIENCE, WAITING
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -24,38 +24,20 @@ def test_the_table_of_days():
         assert all(f"`{name}`" in row for name in day.exercises)
 
 
-def test_the_hours_are_the_lessons_minutes():
-    """What the course takes, and a day, is what the lessons say that they take."""
-    reading, exercise = zip(*(minutes(day) for day in DAYS), strict=True)
-    hours = (sum(reading) + sum(exercise)) / 60
-    assert f"About {5 * round(hours / 5)} hours." in README
-    assert max(reading) == 60
-    assert f"exercise {min(exercise)} to {max(exercise)} minutes" in README
-    evenings = re.findall(
-        r"\d+", README.partition("less than two\nhours: days ")[2].partition(".")[0]
-    )
-    assert len(evenings) == 10
-    assert max(sum(minutes(DAYS[int(number) - 1])) for number in evenings) < 120
-
-
-def minutes(day):
-    """How long reading takes and how long the exercise, as the lesson says at its start."""
-    cells = json.loads((ROOT / "lessons" / f"{day.stem}.ipynb").read_text(encoding="utf-8"))[
-        "cells"
-    ]
-    start = " ".join("".join("".join(cell["source"]) for cell in cells[:4]).split())
-    kinds = (r"Reading\b[^.]*? about (\d+)", r"[Tt]he (?:\w+ )?exercises?(?: takes?)? about (\d+)")
-    read, written = (re.search(kind, start) for kind in kinds)
-    assert read and written, day.stem
-    return int(read[1]), int(written[1])
+def test_ten_evenings_are_as_short_as_it_says():
+    chosen = README.partition("of less than two hours: days ")[2].partition(".")[0]
+    spent = [times(DAYS[int(number) - 1]) for number in re.findall(r"\d+", chosen)]
+    assert len(spent) == 10
+    assert max(one.reading + one.exercise for one in spent) < 120
 
 
 PAGES = sorted(ROOT.glob("docs/*.md"))
+TEXTS = [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob(".github/*.md")]
 
 
-@pytest.mark.parametrize("text", [ROOT / "README.md", *PAGES], ids=lambda path: path.stem)
+@pytest.mark.parametrize("text", TEXTS, ids=lambda path: str(path.relative_to(ROOT)))
 def test_links_and_files(text):
-    """What the README and its pages point to exists."""
+    """What the README and other texts point to exists."""
     links = r"(?:\]\(|src=\"|srcset=\")([^)#:\"]+)[)\"]"
     for target in re.findall(links, text.read_text(encoding="utf-8")):
         assert (text.parent / target).exists(), target
@@ -63,9 +45,20 @@ def test_links_and_files(text):
 
 def test_it_is_short():
     """Somebody who found the page reads it to the end; all else is on pages that it has links to."""
-    assert len(README.split()) <= 900
+    assert len(README.split()) <= 990
     for page in PAGES:
         assert f"(docs/{page.name})" in README
+
+
+def test_the_version_is_the_same_everywhere():
+    """In the project's file, in what is cited, and in the newest entry of the changelog."""
+    patterns = {"pyproject.toml": 'version = "(.+)"', "CITATION.cff": "version: (.+)"}
+    patterns["CHANGELOG.md"] = r"## (\d\S+) - \d{4}-\d\d-\d\d"
+    versions = {
+        re.search(f"^{pattern}$", (ROOT / file).read_text(encoding="utf-8"), re.MULTILINE)[1]
+        for file, pattern in patterns.items()
+    }
+    assert len(versions) == 1
 
 
 def test_what_a_learner_needs_comes_first():

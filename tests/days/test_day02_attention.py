@@ -162,7 +162,7 @@ def test_mask_hides_the_highest_score(answer, masked_large):
     return observe(answer.attention(**masked_large))
 
 
-@pytest.mark.watertight("scores of up to a million, below which a fill such as −1e4 is not low")
+@pytest.mark.watertight("scores of up to a million, as training that goes wrong has them")
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_mask_among_very_large_scores(answer, masked_very_large, dtype):
     """A hidden key has the weight 0 even where all visible scores are below −10 000."""

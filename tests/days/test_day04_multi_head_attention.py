@@ -126,8 +126,10 @@ def at_the_edge(draw, edge):
 @pytest.fixture
 def masked(draw, batch, queries):
     """A mask with or without an axis of its own for the batch and for the queries."""
-    inputs = arguments(draw, *draw.sizes(2, 6, 5))
-    all_batches, t_q, t_k = mask_shape(inputs)
+    all_batches, t_q, t_k, h, d_k = draw.sizes(2, 6, 5)
+    if queries == "1, T_q = T_k":
+        t_q = t_k
+    inputs = arguments(draw, all_batches, t_q, t_k, h, d_k)
     return inputs | {
         "mask": draw.mask(all_batches if batch == "B" else 1, t_q if queries == "T_q" else 1, t_k)
     }
@@ -218,7 +220,7 @@ def test_as_many_keys_as_there_are(answer, inputs):
     return {"output": answer.multi_head_attention(**inputs)}
 
 
-@pytest.mark.parametrize("queries", ["T_q", "1"])
+@pytest.mark.parametrize("queries", ["T_q", "1", "1, T_q = T_k"])
 @pytest.mark.parametrize("batch", ["B", "1"])
 def test_mask(answer, masked, batch, queries):
     """A mask (1|B, 1|T_q, T_k) applies to every head."""

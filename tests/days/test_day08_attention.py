@@ -295,7 +295,7 @@ def test_halves_with_nothing_to_attend_to(answer, empty_rows_of_dtype, dtype):
     return seen(answer.attention(**empty_rows_of_dtype))
 
 
-@pytest.mark.watertight("a visible score of minus a million lies below a fill such as −1e4")
+@pytest.mark.watertight("scores down to minus a million, as training that goes wrong has them")
 @pytest.mark.parametrize("dtype", ["float64", "float32", *HALVES])
 def test_low_scores(answer, low_scores, dtype):
     """A forbidden key gets nothing, also where the permitted one has a score of minus a million."""

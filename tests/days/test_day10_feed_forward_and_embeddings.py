@@ -159,6 +159,7 @@ def test_feed_forward(answer, build, widths, x):
     return {"output": build(answer.PositionwiseFeedForward, **widths, dropout=0.0)(x)}
 
 
+@pytest.mark.watertight("other axes in front than batch and time, which change nothing")
 @pytest.mark.parametrize("leading", [0, 1, 3])
 def test_feed_forward_leading_dimensions(answer, build, widths, x_of_rank, leading):
     """One vector alone, a list of vectors, or more axes in front."""

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from explorer.heads import HEADS, MISSED, MOST, SENTENCE
-from explorer.trained import Head, Trained
+from explorer.shipped_model import Head, Trained
 from tests.browser import sync_api
 from tests.explorer.conftest import View
 

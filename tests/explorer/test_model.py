@@ -7,7 +7,7 @@ import hashlib
 import pytest
 import torch
 
-from explorer.trained import ENCODER, FOLDER, PAST, SOURCE, AttentionLayer, Head, Trained
+from explorer.shipped_model import ENCODER, FOLDER, PAST, SOURCE, AttentionLayer, Head, Trained
 from training.settings import CONFIGS, load
 from training.using.inference import Model
 

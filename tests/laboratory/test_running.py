@@ -256,7 +256,11 @@ def test_words_may_change_without_a_new_run(code: Callable[..., str]) -> None:
     "edit",
     [
         ("implementation.py", "math.sqrt(query.size(-1))", "query.size(-1)"),
-        ("training/loop/trainer.py", "share = world / max(tokens, 1)", "share = world / tokens"),
+        (
+            "training/loop/training_loop.py",
+            "share = world / max(tokens, 1)",
+            "share = world / tokens",
+        ),
         ("training/loop/optimizer.py", "eps=1e-9", "eps=1e-8"),
         ("training/data/tasks.py", "(len(tokens) - 1) // context", "len(tokens) // context"),
         ("laboratory/study/measures.py", "return {", "return {} or {"),

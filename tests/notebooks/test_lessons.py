@@ -15,8 +15,10 @@ from itertools import pairwise
 
 import nbformat
 import pytest
+from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
 from course.curriculum import DAYS, Day
+from course.references.lessons import Times, faults_of_form, folded, times
 from course.references.text import definition_text
 from tests.imports import code_of
 from tests.notebooks.compare import notebooks
@@ -126,6 +128,42 @@ def test_three_questions_for_tomorrow(day):
         r"^## Three questions for tomorrow\n(.*?)(?=^## |\Z)", prose(day), re.M | re.S
     )
     assert part.count("<details>") == part.count("</details>") == 3
+
+
+def test_answers_are_folded():
+    """With what they announce; `course sync --check` refuses lessons of another form."""
+    question, answer = "**Predict first.** Two?", "**Answer, both.** Two:\n\n| 1 | 2 |\n\n## Next"
+    fold = "<details><summary>Answer, both</summary>\n\nTwo:\n\n| 1 | 2 |\n\n</details>\n\n## Next"
+    assert folded(f"{question}\n\n{answer}") == f"{question}\n\n{fold}"
+    assert folded(fold) == fold
+    head = f"**Time.** {Times(60, 10, 30)}"
+    assert not list(
+        faults_of_form([head, question, fold, "## Further: three", "## Where to read on"])
+    )
+    for cells, fault in (
+        ([question, fold], "no line such as"),
+        ([head, f"{question}\n{fold}"], "not of the form"),
+        ([head, fold, question], "no folded answer follows"),
+        ([head, "## Further: three", "## The exercise"], "stands between"),
+    ):
+        assert [fault in one for one in faults_of_form(cells)] == [True]
+
+
+def test_the_time_of_a_lesson(monkeypatch, tmp_path):
+    """Words, visible lines, predictions and figures; what is called Further is counted apart."""
+    picture = new_output("display_data", {"image/png": ""})
+    cells = [
+        new_markdown_cell("**Time.** About 5 minutes of reading; about 30 for the exercise."),
+        new_markdown_cell("**Predict first.**" + 148 * 15 * " word"),
+        new_code_cell(40 * "one\n\n", outputs=[picture, picture]),
+        new_code_cell(800 * "one\n", metadata={"jupyter": {"source_hidden": True}}),
+        new_markdown_cell("## Further: more\n" + 15 * 150 * " word"),
+        new_markdown_cell("## Where to read on\n" + 1500 * " word"),
+    ]
+    lesson = tmp_path / "lesson.ipynb"
+    nbformat.write(new_notebook(cells=cells), lesson)
+    monkeypatch.setattr(Day, "lesson", lesson)
+    assert times(DAYS[0]) == Times(reading=25, further=15, exercise=30)
 
 
 @pytest.mark.parametrize("day", WRITTEN, ids=lambda day: day.stem)

@@ -103,17 +103,6 @@ def attended_by_heads(mask):
     )
 
 
-def embedded(token):
-    """By the table itself, and so by a model, as source and as target, and by a search."""
-    bad, good = torch.tensor([[1, token, 2]]), torch.tensor([[1, 2, 3]])
-    return (
-        lambda: Embeddings(D_MODEL, VOCAB)(bad),
-        lambda: model()(bad, good, None, None),
-        lambda: model()(good, bad, None, None),
-        *searched(start=token),
-    )
-
-
 def searched(max_len=5, start=1):
     given = ids(B, T), seen(B, 1, T), max_len, start, 2
     return (lambda: greedy_decode(model(), *given), lambda: beam_search(model(), *given))
@@ -161,7 +150,6 @@ REFUSED = [
     ),
     (("dropout", "between 0 and 1"), [-0.1, 1.1], layers_that_drop),
     (("norm", '"post" or "pre"'), ["rms", "Post", "", None], layers_of),
-    (("tokens", f"0 to {VOCAB - 1}"), [-1, VOCAB, 10**6], embedded),
     (("max_len", 6), [7], positioned),
     # vectors of width 1 would become vectors of width d_model
     (
@@ -178,12 +166,6 @@ REFUSED = [
     (("size", "at least 3"), [0, 1, 2], lambda size: (lambda: LabelSmoothing(size, 0, 0.1),)),
     # −1 would be the last class; larger ones would fail only in the middle of training
     (("padding_idx", "0 to 4"), [-1, 5, 100], lambda i: (lambda: LabelSmoothing(5, i, 0.1),)),
-    # also −100, which torch's losses ignore
-    (
-        ("target", "0 to 4"),
-        [-1, 5, -100],
-        lambda target: smoothed(torch.zeros(2, 5), torch.tensor([1, target])),
-    ),
     # shares of ε are made for `size` classes, and do not add up over others
     (
         ("log_probs", 5),

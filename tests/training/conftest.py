@@ -14,7 +14,7 @@ from course.cli import app
 from training.data import tasks
 from training.devices import ProcessContext
 from training.loop.run_folder import Run
-from training.loop.trainer import Trainer
+from training.loop.training_loop import Trainer
 from training.settings import Settings
 
 CPU = ProcessContext(torch.device("cpu"))

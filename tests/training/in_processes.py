@@ -20,7 +20,7 @@ from training.checkpoints import write_weights
 from training.data import tasks
 from training.devices import ProcessContext
 from training.loop.run_folder import Run
-from training.loop.trainer import Trainer, Window
+from training.loop.training_loop import Trainer, Window
 from training.settings import Settings, parse_changes
 
 

@@ -12,7 +12,7 @@ from tests.training.conftest import CPU, POETRY, QUIET, small
 from training.data import tasks
 from training.loop.monitor import Monitor, read_metrics
 from training.loop.run_folder import Run
-from training.loop.trainer import Trainer
+from training.loop.training_loop import Trainer
 from training.using import overlaid_curves
 from training.using.compare import equal, interpolated
 from training.using.curves import read, tokens_of_a_step

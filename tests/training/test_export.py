@@ -10,7 +10,7 @@ import pytest
 import torch
 from typer.testing import CliRunner
 
-from course.assembly import runs as workshop
+from course.assembly import runs as provider
 from course.cli import app
 from tests.training.conftest import POETRY, SMALL
 from training.checkpoints import read_weights
@@ -70,7 +70,7 @@ def trained(tmp_path_factory):
 
 
 def loaded(path: Path) -> Model:
-    return Model.load(path, "cpu", workshop)
+    return Model.load(path, "cpu", provider)
 
 
 @pytest.fixture(scope="module")
@@ -287,7 +287,7 @@ def test_transformers_loads_what_is_exported(trained, kind, tmp_path, monkeypatc
     done = course("export", trained / kind, "--hugging-face", folder)
     assert done.exit_code == 0, done.output
     theirs = transformers.AutoModelForCausalLM.from_pretrained(folder)
-    ours = Model.load(trained / kind, "cpu", workshop)
+    ours = Model.load(trained / kind, "cpu", provider)
     text = "7 green\nbottles"
     ids = ours.languages.target.encode(text)
     their_tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
@@ -299,7 +299,7 @@ def test_transformers_loads_what_is_exported(trained, kind, tmp_path, monkeypatc
     torch.testing.assert_close(got, wanted, rtol=0, atol=1e-10)
     said = [
         "".join(model.generate(text, 8, COLD))
-        for model in (Model.load(trained / kind, "cpu", workshop), Pretrained.load(folder, "cpu"))
+        for model in (Model.load(trained / kind, "cpu", provider), Pretrained.load(folder, "cpu"))
     ]
     assert said[0] == said[1] != ""
 

@@ -17,10 +17,10 @@ from training.checkpoints import read_state, read_weights
 from training.data.vocabulary import Published, from_json
 from training.errors import Refused
 from training.generation.generate import Sampling
-from training.launch import training_run
+from training.launch import pipeline
 from training.launch.options import RunRequest
 from training.loop.run_folder import Run
-from training.loop.trainer import Interrupted, Trainer
+from training.loop.training_loop import Interrupted, Trainer
 from training.models.finetuning import PROJECTIONS
 from training.models.gguf_file import FACTORS
 from training.models.pretrained import Pretrained
@@ -70,7 +70,7 @@ def asked(sources, tmp_path):
 def trainer(asked, folder=None):
     """That of a new run, or, with `folder`, of one that is there."""
     run = Run(folder) if folder else Run.begin(asked.folder, asked.settings)
-    settings, task, parts, origin = training_run.prepare(run, asked, CPU, QUIET)
+    settings, task, parts, origin = pipeline.prepare(run, asked, CPU, QUIET)
     return Trainer(settings, task, run, CPU, parts, origin)
 
 

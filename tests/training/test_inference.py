@@ -31,7 +31,7 @@ def runs(tmp_path_factory):
     """A short run of each kind, trained once."""
     from training.devices import ProcessContext
     from training.loop.run_folder import Run
-    from training.loop.trainer import Trainer
+    from training.loop.training_loop import Trainer
 
     folder = tmp_path_factory.mktemp("runs")
     (folder / "poem.txt").write_text(POETRY, encoding="utf-8")
@@ -243,16 +243,16 @@ def test_a_picture_that_fails_does_not_cost_the_measurement(runs, monkeypatch):
 
     from rich.console import Console
 
-    from training.launch import training_run
+    from training.launch import pipeline
 
     def full(*which):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(training_run, "draw_attention", full)
+    monkeypatch.setattr(pipeline, "draw_attention", full)
     run, task = runs["copy"]
     screen = io.StringIO()
     asked = RunRequest(run.settings(), run.folder, device="cpu")
-    found = training_run._measured(run, task, asked, Console(file=screen, width=500))
+    found = pipeline._measured(run, task, asked, Console(file=screen, width=500))
     assert found.sequences == 1000
     assert "attention.png could not be drawn: No space left on device" in screen.getvalue()
 

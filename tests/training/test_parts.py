@@ -15,7 +15,7 @@ from training.data import tasks
 from training.data.vocabulary import Languages, Symbols
 from training.errors import Refused
 from training.loop.run_folder import Run
-from training.loop.trainer import Trainer
+from training.loop.training_loop import Trainer
 from training.models.architectures import build, put_weights, weights_of
 from training.models.parts import REFERENCES, parts_of
 from training.using.evaluation import evaluate

@@ -21,7 +21,7 @@ from training.devices import ProcessContext
 from training.generation.generate import Sampling
 from training.loop.monitor import Monitor
 from training.loop.run_folder import Run
-from training.loop.trainer import Trainer
+from training.loop.training_loop import Trainer
 from training.models.cached_decoding import CachedEncoderDecoder, reader
 from training.models.parts import REFERENCES
 from training.using.inference import Model

@@ -7,7 +7,7 @@ from course.cli import app
 from tests.training.conftest import CPU, QUIET, small
 from training.data import tasks
 from training.loop.run_folder import Run
-from training.loop.trainer import Trainer
+from training.loop.training_loop import Trainer
 
 
 @pytest.fixture(autouse=True)

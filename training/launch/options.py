@@ -39,7 +39,7 @@ class RunRequest:
     resumed: bool = False
     epochs: int | None = None
     device: str = "auto"
-    workshop: PartsProvider | None = None
+    provider: PartsProvider | None = None
     """Turns a learner's files into parts."""
     began: Path | None = None
     """The file to which the main process writes its id once it can be interrupted."""
@@ -56,7 +56,7 @@ def request_from(
     epochs: int | None,
     device: str,
     data_dir: Path | None,
-    workshop: PartsProvider,
+    provider: PartsProvider,
 ) -> RunRequest:
     """Return everything that a run depends on, new or resumed.
 
@@ -65,7 +65,7 @@ def request_from(
         changes: settings in the form of `--set`.
         shortcuts: settings with their own options; None if omitted.
         config, resume, out, epochs, device, data_dir: options.
-        workshop: turns a learner's files into parts.
+        provider: turns a learner's files into parts.
 
     Raises:
         Refused: a task, file or setting is unknown, not allowed, or incompatible with another.
@@ -96,7 +96,7 @@ def request_from(
         resumed=resume is not None,
         epochs=epochs,
         device=device,
-        workshop=workshop,
+        provider=provider,
     )
 
 

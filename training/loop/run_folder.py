@@ -93,13 +93,13 @@ class Run:
         return self.folder / f"step-{step:08d}.safetensors"
 
     @classmethod
-    def begin(cls, folder: Path, settings: Settings, workshop: PartsProvider | None = None) -> Run:
+    def begin(cls, folder: Path, settings: Settings, provider: PartsProvider | None = None) -> Run:
         """Begin a new run in its own folder.
 
         Args:
             folder: missing or empty, apart from the partial config of a killed run.
             settings: of the run.
-            workshop: copies a learner's files, if the settings name any.
+            provider: copies a learner's files, if the settings name any.
 
         Raises:
             Refused: the folder is not empty, or cannot be written.
@@ -120,7 +120,7 @@ class Run:
             raise Refused(f"{folder} cannot be written: {error.strerror}") from error
         try:
             if settings.answers:
-                needed(workshop).keep(Path(settings.answers), run.answers)
+                needed(provider).keep(Path(settings.answers), run.answers)
             run.keep(settings)
         except (OSError, Refused) as error:
             run.forget(made)

@@ -1,4 +1,4 @@
-"""What a model is made of: the reference's parts, or a learner's own, which a workshop makes of files."""
+"""What a model is made of: the reference's parts, or a learner's own, which a provider makes of files."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from training.errors import Refused
 from training.settings import Settings
 
 if TYPE_CHECKING:
-    from training.generation.speaker import Speaker
+    from training.generation.text_generator import TextGenerator
 
 
 @dataclass(frozen=True)
@@ -100,7 +100,7 @@ class PartsProvider(Protocol):
 
     def speaker(
         self, answers: Path, model: Path, told: Callable[[str], None]
-    ) -> AbstractContextManager[Speaker]:
+    ) -> AbstractContextManager[TextGenerator]:
         """Have a published model speak by a learner's parts, in a process of its own.
 
         Args:
@@ -113,28 +113,28 @@ class PartsProvider(Protocol):
         """
 
 
-def parts_of(settings: Settings, folder: Path, workshop: PartsProvider | None) -> Parts:
+def parts_of(settings: Settings, folder: Path, provider: PartsProvider | None) -> Parts:
     """The parts of a run: the reference's, where it names no learner's.
 
     Args:
         settings: of the run.
         folder: where it keeps a learner's files.
-        workshop: who makes parts of them.
+        provider: who makes parts of them.
 
     Raises:
         Refused: they are wanted, and cannot be made.
     """
     if not settings.answers:
         return REFERENCES[settings.model]
-    return needed(workshop).load(settings, folder)
+    return needed(provider).load(settings, folder)
 
 
-def needed(workshop: PartsProvider | None) -> PartsProvider:
-    """The workshop, where parts of a learner's are wanted.
+def needed(provider: PartsProvider | None) -> PartsProvider:
+    """The provider, where parts of a learner's are wanted.
 
     Raises:
         Refused: there is none.
     """
-    if workshop is None:
+    if provider is None:
         raise Refused("This run has parts of a learner's, and nobody is there to put them together")
-    return workshop
+    return provider

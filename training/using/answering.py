@@ -17,7 +17,7 @@ from training.data import tasks
 from training.data.corpora import lines_of, read_text
 from training.errors import Refused
 from training.generation.generate import Sampling, until
-from training.generation.speaker import Speaker
+from training.generation.text_generator import TextGenerator
 from training.loop.run_folder import Run
 from training.models.hub import folder_of
 from training.models.pretrained import Pretrained
@@ -34,7 +34,7 @@ def translate(program: Program, run: Path, text: str, beam: int | None, device: 
     Raises:
         Refused: the folder has no model, or the text cannot be encoded.
     """
-    model = Model.load(run, device, program.workshop)
+    model = Model.load(run, device, program.provider)
     beam = beam or model.usual_beam
     if not _is_file(Path(text)):
         _refuse_what_is_no_text(text)
@@ -62,7 +62,7 @@ def generate(
     Raises:
         Refused: the folder has no language model, or the text cannot be encoded.
     """
-    model = Model.load(run, device, program.workshop)
+    model = Model.load(run, device, program.provider)
     _print_as_it_comes(prompt, until(model.generate(prompt, tokens, drawing), stops))
 
 
@@ -118,7 +118,7 @@ def chat(
 @contextlib.contextmanager
 def speaking(
     program: Program, asked: str, answers: Path | None, device: str, data_dir: Path | None
-) -> Iterator[Speaker]:
+) -> Iterator[TextGenerator]:
     """Load a published model: computed here by our classes, or in a worker by a learner's.
 
     Raises:
@@ -135,7 +135,7 @@ def speaking(
     def told(line: str) -> None:
         console.print(program.safe(line), soft_wrap=True)
 
-    with program.workshop.speaker(answers, path, told) as speaker:
+    with program.provider.speaker(answers, path, told) as speaker:
         yield speaker
 
 
@@ -161,7 +161,7 @@ def evaluate(
     Raises:
         Refused: the folder has no model, the split does not exist, or the data cannot be loaded.
     """
-    model = Model.load(run, device, program.workshop)
+    model = Model.load(run, device, program.provider)
     console = program.console(stderr=as_json)
     settings = model.settings.but({"data_dir": str(data_dir)}) if data_dir else model.settings
     task = tasks.load(settings, console, model.languages)
@@ -188,7 +188,7 @@ def attention(program: Program, run: Path, text: str, out: Path | None, device: 
     from training.using.plots import draw_attention  # Matplotlib takes a third of a second
 
     try:
-        draw_attention(Model.load(run, device, program.workshop).attention(text), picture)
+        draw_attention(Model.load(run, device, program.provider).attention(text), picture)
     except OSError as error:
         raise Refused(f"{picture} cannot be written: {error.strerror}") from error
     program.console().print(Text(str(picture)), soft_wrap=True)

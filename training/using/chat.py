@@ -11,7 +11,7 @@ from rich.text import Text
 from training.errors import Refused, TooLong
 from training.generation.chat_templates import Message
 from training.generation.generate import Sampling
-from training.generation.speaker import Speaker
+from training.generation.text_generator import TextGenerator
 
 PROMPT = "> "
 HELP = (
@@ -25,7 +25,7 @@ class Chat:
 
     def __init__(
         self,
-        speaker: Speaker,
+        speaker: TextGenerator,
         drawing: Sampling,
         tokens: int,
         console: Console,

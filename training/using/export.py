@@ -105,7 +105,7 @@ def export_folder(program: Program, run: Path, folder: Path) -> None:
 
 def _loaded(program: Program, run: Path, device: str) -> Model:
     Run.found(run)  # a file of ONNX is a model too, and no run
-    return Model.load(run, device, program.workshop)
+    return Model.load(run, device, program.provider)
 
 
 def _task(program: Program, model: Model, data_dir: Path | None) -> Task:
@@ -120,7 +120,7 @@ def _keep(program: Program, model: Model, source: Run, folder: Path) -> Run:
     if settings.answers:  # as they were trained, whatever has become of them since
         settings = settings.but({"answers": str(source.answers)})
     new = not folder.exists()
-    made = Run.begin(folder, settings, program.workshop)
+    made = Run.begin(folder, settings, program.provider)
     try:
         made.keep(model.settings)
         made.keep_languages(model.languages)

@@ -69,14 +69,14 @@ class Model:
 
     @classmethod
     def load(
-        cls, folder: Path, device: str = "auto", workshop: PartsProvider | None = None
+        cls, folder: Path, device: str = "auto", provider: PartsProvider | None = None
     ) -> Model:
         """The best model of a run, or the one in a file of ONNX.
 
         Args:
             folder: of the run, or the file.
             device: `auto` is a GPU where there is one.
-            workshop: who makes parts of a learner's files, where the run has some.
+            provider: who makes parts of a learner's files, where the run has some.
 
         Raises:
             Refused: no run, none that has got as far as weights, or a damaged one.
@@ -88,7 +88,7 @@ class Model:
         if languages is None or not run.weights.exists():
             raise Refused(f"{folder} holds no trained model yet")
         where = pick(device)
-        parts = parts_of(settings, run.answers, workshop)
+        parts = parts_of(settings, run.answers, provider)
         base = run.base()
         model = with_weights(build(settings, languages, parts, base), read_weights(run.weights))
         return cls(settings, languages, model, where, parts, base)

@@ -11,9 +11,9 @@ from matplotlib import pyplot
 from typer.testing import CliRunner
 
 import implementation
-from course.assembly import graduation, own_llama
+from course.assembly import assemble_llama, graduation
+from course.assembly.answer_parts import part_days, put_together
 from course.assembly.copy_task import HELD_OUT
-from course.assembly.learner_parts import part_days, put_together
 from course.cli import app
 from course.curriculum import ROOT
 from tests.training.conftest import POETRY
@@ -187,7 +187,7 @@ def shakespeare(tmp_path, monkeypatch):
     body = POETRY.encode()
     file = File("poem.txt", "http://nowhere.invalid/poem.txt", hashlib.sha256(body).hexdigest())
     monkeypatch.setattr(tasks, "TINY_SHAKESPEARE", file)
-    monkeypatch.setattr(own_llama, "PROMPT", "7 green")
+    monkeypatch.setattr(assemble_llama, "PROMPT", "7 green")
     (tmp_path / "data").mkdir()
     (tmp_path / "data" / "poem.txt").write_bytes(body)
     monkeypatch.chdir(tmp_path)

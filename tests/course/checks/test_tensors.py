@@ -17,7 +17,7 @@ from course.checks.tensors import Build, OperationRecorder, TensorDraw, missing_
 from course.curriculum import DAYS, ROOT
 from course.judging.expected import expect
 from course.judging.judge import Judge
-from course.references.changed import reference_module
+from course.references.patched import reference_module
 
 HALVES = ["float16", "bfloat16"]
 

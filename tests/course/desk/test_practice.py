@@ -6,7 +6,7 @@ import json
 import pytest
 from rich.console import Console
 
-from course.checks.answers import read_answer
+from course.checks.answer_files import read_answer
 from course.checks.arrays import PRACTICE
 from course.checks.loading import CORE
 from course.checks.tensors import missing_device
@@ -15,12 +15,12 @@ from course.desk.verdicts import LOOKING, verdict
 from course.desk.watching import Watch
 from course.judging.comparison import is_same
 from course.judging.judge import Judge
-from course.judging.kept import Kept
 from course.judging.misconceptions import load_misconceptions
-from course.judging.placed import Placed
+from course.judging.observation_cache import ObservationCache
+from course.judging.practice_truth import PracticeTruth
 from course.judging.recorded import record
 from course.judging.results import RUNNING
-from course.references.changed import reference_module
+from course.references.patched import reference_module
 from course.terminal import display
 from course.terminal.display import MARKS
 from course.workers.checking import checking
@@ -204,7 +204,7 @@ def test_what_is_wrong_on_the_cpu_is_named_beside(project):
 def test_a_day_is_not_passed_without_the_practice_gpu(number):
     """Where only checks beyond the core are marked, one of the core is observed there too."""
     day = DAYS[number - 1]
-    there = [one for one in Judge(day).checks if one.there]
+    there = [one for one in Judge(day).checks if one.on_practice]
     assert {one.exercise for one in there if one.tier == CORE} == {one.exercise for one in there}
 
 
@@ -213,7 +213,7 @@ def test_days_in_numpy_have_none():
     for day in DAYS:
         if not day.uses_torch:
             judge = Judge(day)
-            assert (judge.there, judge.torch_on) == (None, None)
+            assert (judge.practice, judge.torch_on) == (None, None)
 
 
 def test_a_stub_is_not_started(tmp_path, pool):
@@ -228,13 +228,13 @@ def test_a_stub_is_not_started(tmp_path, pool):
 def test_recordings_tell_mistakes_about_devices(tmp_path):
     """A recording has what is seen on the CPU, and of the practice GPU the places and the known mistakes."""
     record(DAY, tmp_path)
-    recording = Kept(tmp_path / f"{DAY.stem}.seen")
+    recording = ObservationCache(tmp_path / f"{DAY.stem}.seen")
     known = load_misconceptions(DAY, PRACTICE)
-    truth, here = Placed(DAY, 0, known, recording), Judge(DAY)
-    for check in (one for one in truth.outlines() if one.there):
+    truth, here = PracticeTruth(DAY, 0, known, recording), Judge(DAY)
+    for check in (one for one in truth.outlines() if one.on_practice):
         assert truth.knows(check)
         seen = truth.observe_reference(check)
         assert {leaf.device for leaf in seen.observation.values()} == {PRACTICE}
-        assert is_same(seen, here.there.truth.run(check, reference_module(DAY)))
+        assert is_same(seen, here.practice.truth.run(check, reference_module(DAY)))
         for wrong in known:
-            assert truth.wrong(check, wrong).fails == here.there.truth.wrong(check, wrong).fails
+            assert truth.wrong(check, wrong).fails == here.practice.truth.wrong(check, wrong).fails

@@ -10,7 +10,7 @@ from itertools import pairwise
 import pytest
 from typer.testing import CliRunner
 
-from course.checks.answers import read_answer
+from course.checks.answer_files import read_answer
 from course.checks.loading import load_checks
 from course.checks.seeing import check_inputs, see
 from course.cli import app
@@ -269,8 +269,8 @@ def test_every_known_wrong_answer_is_named(number, edition):
         by_heart = Judge(day)
     for wrong in load_misconceptions(day):
         module = wrong.module(day)
-        outcomes = judge.outcomes(module)
-        by_reference, by_recording = judge.results(outcomes), by_heart.results(outcomes)
+        attempts = judge.attempts(module)
+        by_reference, by_recording = judge.results(attempts), by_heart.results(attempts)
         assert [(r.status, r.misconception) for r in by_recording] == [
             (r.status, r.misconception) for r in by_reference
         ]
@@ -428,7 +428,7 @@ def test_a_recording_is_not_made_twice(tmp_path, monkeypatch):
     [made] = (tmp_path / "cache" / "recorded").iterdir()
     made.write_bytes(made.read_bytes()[:-40])
     record(DAYS[0], tmp_path / "third")
-    assert recorded.Kept(tmp_path / "third" / one.name).read(recorded.TOLD)
+    assert recorded.ObservationCache(tmp_path / "third" / one.name).read(recorded.TOLD)
 
 
 @pytest.mark.by_turn

@@ -9,7 +9,7 @@ import venv
 
 import pytest
 
-from course.checks.answers import read_answer
+from course.checks.answer_files import read_answer
 from course.curriculum import DAYS
 from course.edition.bundle import bundle
 from course.judging.misconceptions import load_misconceptions

@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from course.checks.answers import read_answer
+from course.checks.answer_files import read_answer
 from course.curriculum import DAYS, ROOT
 from course.grading.analysis import TAMPERING, fingerprints, gather, serve, shortcuts
 from course.grading.notebooks import as_answer, untagged_cells

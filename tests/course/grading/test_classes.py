@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from course.checks.answers import read_answer
+from course.checks.answer_files import read_answer
 from course.curriculum import DAYS, ROOT
 from course.grading.reports import file_name
 

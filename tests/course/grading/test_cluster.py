@@ -11,7 +11,7 @@ import time
 
 import pytest
 
-from course.checks.answers import read_answer
+from course.checks.answer_files import read_answer
 from course.curriculum import DAYS, ROOT
 
 LEARNERS = [f"learner{number}" for number in range(6)]

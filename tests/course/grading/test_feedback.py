@@ -4,11 +4,10 @@ import json
 
 import pytest
 
-from course.checks.answers import read_answer
+from course.checks.answer_files import read_answer
 from course.curriculum import DAYS
-from course.grading.job import Plan, grade_as_json
+from course.grading.job import Plan, course_digest, grade_as_json
 from course.grading.submissions import Source
-from course.judging.digests import course_digest
 from course.judging.messages import Feedback
 from course.judging.misconceptions import load_misconceptions
 

@@ -2,9 +2,9 @@
 
 import pytest
 
-from course.checks.answers import read_answer
+from course.checks.answer_files import read_answer
 from course.curriculum import DAYS
-from course.grading.sandbox import WalledWorker
+from course.grading.sandbox import SandboxedWorker
 from course.judging.judge import Judge
 from course.workers.answer_run import Answer
 from course.workers.checking import check_answer
@@ -22,7 +22,9 @@ def test_behind_walls(found):
     for text in (source, wrong):
         name = f"{DAY.stem}.py"
         answer = Answer(name, f"/home/learner/{name}", text.encode())
-        with WorkerSession(lambda torch_on: WalledWorker(found, torch_on), apart=True) as session:
+        with WorkerSession(
+            lambda torch_on: SandboxedWorker(found, torch_on), apart=True
+        ) as session:
             checked = check_answer(Judge(DAY), answer, session)
             checked.look_in_batch(200)
             seen.append(checked.result)

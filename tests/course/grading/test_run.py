@@ -19,11 +19,10 @@ from course.grading import job
 from course.grading import run as running
 from course.grading.gradebook import GRADED, GRADER_FAULT, LearnerResult, Weights
 from course.grading.instructions import read_weights
-from course.grading.job import Plan
+from course.grading.job import Plan, course_digest
 from course.grading.pools import WorkerDied
 from course.grading.run import ClassRun, InUse, grade_all, seed_of, sole_use
 from course.grading.submissions import Source
-from course.judging.digests import course_digest
 
 DAYS_HERE = [DAYS[0], DAYS[7]]
 PLAN = Plan((1, 8), 5, "cpu", False, "edition")
@@ -215,7 +214,7 @@ def test_grades_of_weaker_walls_do_not_stay(found, tmp_path, monkeypatch):
     weaker = replace(found, groups=None) if found.groups else replace(found, filter=None)
     outcomes = []
     for unsafe, sandbox in ((True, found), (False, found), (False, found), (False, weaker)):
-        monkeypatch.setattr(job, "walls", lambda here=sandbox: contextlib.nullcontext(here))
+        monkeypatch.setattr(job, "open_sandbox", lambda here=sandbox: contextlib.nullcontext(here))
         plan = Plan((1,), 5, "cpu", unsafe, course_digest())
         run = ClassRun(tmp_path / "out", plan, Weights(DAYS[:1]), [source])
         [(result, kept)] = grade(run, Here()).values()

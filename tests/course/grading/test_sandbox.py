@@ -11,12 +11,12 @@ from pathlib import Path
 import psutil
 import pytest
 
-from course.checks.answers import read_answer
+from course.checks.answer_files import read_answer
 from course.curriculum import DAYS
 from course.grading import sandbox
 from course.grading.analysis import listened_for
 from course.grading.cgroups import Cgroup, Hierarchy
-from course.grading.sandbox import HOME, MODULES, NoSandbox, WalledWorker
+from course.grading.sandbox import HOME, MODULES, NoSandbox, SandboxedWorker
 from course.judging.closed_words import NO_TORCH
 from course.judging.judge import Judge
 from course.workers.answer_run import Answer, AnswerRun
@@ -34,7 +34,7 @@ def judge(number):
 
 def asked(found, source, names=()):
     """A walled worker that was asked to load an answer to day 1, and to run some of its checks."""
-    worker = WalledWorker(found, "cpu")
+    worker = SandboxedWorker(found, "cpu")
     answer = Answer("day01_softmax.py", f"{HOME}/day01_softmax.py", source.encode())
     run = AnswerRun(judge(1), answer, workers=None, names=names)
     worker.ask(run._request(), run._file())
@@ -182,7 +182,7 @@ def groups():
 
 def test_computing_is_counted(found):
     """What an answer computes is counted, and still known when its worker has gone."""
-    worker = WalledWorker(found, "cpu")
+    worker = SandboxedWorker(found, "cpu")
     worker.hear(60)
     before = worker.computed
     worker.end()
@@ -287,7 +287,7 @@ def test_ready_made_answers_are_noticed(found, named, before):
     day, source = DAYS[10], LAYER_NORM.format(before=before)
     listened = listened_for(day.number)
     answer = Answer(f"{day.stem}.py", f"{HOME}/{day.stem}.py", source.encode(), listened)
-    with WorkerSession(lambda device: WalledWorker(found, device), apart=True) as session:
+    with WorkerSession(lambda device: SandboxedWorker(found, device), apart=True) as session:
         verdict = check_answer(judge(day.number), answer, session).verdict
     assert named in verdict.called
     assert set(verdict.called) <= {*listened, OUT_OF_SIGHT}
@@ -295,7 +295,7 @@ def test_ready_made_answers_are_noticed(found, named, before):
 
 def in_one_session(found, answers):
     """The verdicts on a learner's days, by their numbers, in the workers that grading would use."""
-    with WorkerSession(lambda device: WalledWorker(found, device), apart=True) as session:
+    with WorkerSession(lambda device: SandboxedWorker(found, device), apart=True) as session:
         for number, source in answers.items():
             name = f"{DAYS[number - 1].stem}.py"
             answer = Answer(name, f"{HOME}/{name}", source.encode())

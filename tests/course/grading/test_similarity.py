@@ -7,7 +7,7 @@ import tracemalloc
 import numpy as np
 import pytest
 
-from course.checks.answers import read_answer
+from course.checks.answer_files import read_answer
 from course.curriculum import DAYS
 from course.grading.analysis import fingerprints
 from course.grading.gradebook import GRADED, LearnerResult

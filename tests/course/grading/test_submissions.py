@@ -19,7 +19,7 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import given, settings
 
-from course.checks.answers import LARGEST_FILE, source_in
+from course.checks.answer_files import LARGEST_FILE, source_in
 from course.curriculum import DAYS
 from course.grading import submitted_files
 from course.grading.allowed import SubmissionRefused

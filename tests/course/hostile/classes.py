@@ -48,7 +48,7 @@ MARK = "hostile-mark"  # in the name of whatever an attack leaves somewhere
 
 
 @contextlib.contextmanager
-def doors():
+def listeners():
     """Sockets of this machine at which an attack would arrive: two of one port, one of a name."""
     with (
         socket.create_server(("127.0.0.1", 0)) as tcp,

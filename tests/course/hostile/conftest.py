@@ -6,15 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from course.grading.sandbox import NoSandbox, walls
-from tests.course.hostile.classes import HONEST, KINDS, Class, doors
+from course.grading.sandbox import NoSandbox, open_sandbox
+from tests.course.hostile.classes import HONEST, KINDS, Class, listeners
 
 
 @pytest.fixture(scope="session")
 def empty_class():
     """Makes classes without anybody in them; folders that everybody may enter, as workers must."""
     try:
-        with walls():
+        with open_sandbox():
             pass
     except NoSandbox as reason:
         pytest.skip(f"no sandbox here: {reason}")
@@ -33,7 +33,7 @@ def empty_class():
 @pytest.fixture(scope="session")
 def sockets():
     """Where an attack would arrive."""
-    with doors() as opened:
+    with listeners() as opened:
         yield opened
 
 

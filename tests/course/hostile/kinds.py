@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from textwrap import dedent, indent
 
-from course.checks.answers import read_answer
+from course.checks.answer_files import read_answer
 from course.curriculum import DAYS
 
 GRADED = (1, 2, 8)  # a day of NumPy, another, and one of torch

@@ -189,7 +189,7 @@ KINDS = [
             import numpy_reference
             texts = ["".join(lines) for _, _, lines, _ in linecache.cache.values()]
             for finder in sys.meta_path:
-                for part in getattr(finder, "_cut", {}).values():
+                for part in getattr(finder, "_redacted", {}).values():
                     texts += [one for one in part if isinstance(one, str)]
                     if part.code:
                         inner = {"__name__": "inner"}

@@ -4,9 +4,9 @@ import re
 
 import pytest
 
-from course.checks.answers import read_answer
+from course.checks.answer_files import read_answer
 from course.curriculum import DAYS, ROOT
-from course.grading.sandbox import HOME, WalledWorker
+from course.grading.sandbox import HOME, SandboxedWorker
 from course.judging.judge import Judge
 from course.judging.messages import Feedback
 from course.workers.answer_run import Answer
@@ -73,7 +73,7 @@ def searched(found, day, planted=""):
     assert len(needles) > 20
     code = f"{planted}\nNEEDLES = {needles!r}\n{SEARCH}\n{read_answer(day.solution)}"
     answer = Answer(f"{day.stem}.py", f"{HOME}/{day.stem}.py", code.encode())
-    with WorkerSession(lambda device: WalledWorker(found, device), apart=True) as session:
+    with WorkerSession(lambda device: SandboxedWorker(found, device), apart=True) as session:
         judge = Judge(day, feedback=Feedback.discreet)
         return check_answer(judge, answer, session).look()
 

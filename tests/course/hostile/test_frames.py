@@ -14,7 +14,7 @@ from course.checks.frames import BadFrame, from_bytes, raised_from, to_bytes
 from course.checks.observation import CARRIED, Leaf, Raised, flatten
 from course.checks.seeing import CheckRun
 from course.curriculum import DAYS
-from course.judging.judge import Judge, Outcome
+from course.judging.judge import Attempt, Judge
 from course.judging.messages import Feedback
 
 REPEATABLE = settings(derandomize=True, database=None, deadline=timedelta(seconds=5))
@@ -180,7 +180,7 @@ def test_odd_observations_are_judged(case, damaged, raised):
     """Whatever was seen, there is a verdict; and what is not even alike never passes."""
     judge, check, observation = case
     _, arrived = from_bytes(to_bytes({}, observation))
-    outcome = Outcome(CheckRun(arrived, raised, tuple(damaged)))
+    outcome = Attempt(CheckRun(arrived, raised, tuple(damaged)))
     [result] = judge.results({check.name: outcome})
     assert result.status in STATUSES
     assert len(result.message) < 50_000

@@ -11,9 +11,8 @@ import sys
 import pytest
 
 from course.curriculum import ROOT
-from course.grading.job import Plan
+from course.grading.job import Plan, course_digest
 from course.grading.submissions import find_sources
-from course.judging.digests import course_digest
 from tests.course.hostile.kinds import before, during, right
 
 GRADE = """

@@ -13,7 +13,7 @@ from course.judging import diagnosis
 from course.judging.judge import Judge
 from course.judging.messages import beside_others, contradict
 from course.judging.misconceptions import load_misconceptions, module_with
-from course.references.changed import reference_module
+from course.references.patched import reference_module
 from course.references.text import definition_text
 
 judge_of = functools.cache(Judge)
@@ -24,7 +24,7 @@ OUTPUT = "return weights @ value, weights"
 
 def results_of(day, module):
     judge = judge_of(day)
-    return judge.results(judge.outcomes(module))
+    return judge.results(judge.attempts(module))
 
 
 def failures(day, definition, *edits):
@@ -65,6 +65,8 @@ def test_no_mistake_is_claimed_that_was_not_made(edit):
         ("2", ("not_scaled", "mask_ignored")),
         ("2", ("softmax_over_queries", "mask_inverted")),
         ("2", ("promoted_to_float64", "empty_row_uniform")),
+        ("5", ("cosine_with_its_own_exponent", "base_1000")),
+        ("5", ("exponent_doubled", "cosine_with_its_own_exponent")),
         ("6", ("gain_forgotten", "eps_squared")),
         ("6", ("no_last_norm", "network_sees_the_input")),
     ],
@@ -145,8 +147,8 @@ def test_what_is_written_is_diagnosed_beside_a_stub(number, mistake, stub, named
     lines = text.splitlines(keepends=True)  # by which a stub's line is known
     monkeypatch.setitem(linecache.cache, file, (len(text), None, lines, file))
     judge = judge_of(day)
-    outcomes = judge.outcomes(reference_module(day, {one.definition: text}), file)
-    assert {one.misconception for one in judge.results(outcomes) if one.went_wrong} == {named}
+    attempts = judge.attempts(reference_module(day, {one.definition: text}), file)
+    assert {one.misconception for one in judge.results(attempts) if one.went_wrong} == {named}
 
 
 def test_a_mistake_in_each_of_two_exercises():
@@ -348,7 +350,7 @@ def test_what_one_sentence_denies_another_does_not_say():
     kept = {one.id: one.tell for one in load_misconceptions(find_day("37"))}
     assert contradict(kept["window_not_kept"], "You keep the convolution's last inputs. Why?")
     assert contradict("You never clip: the norm is measured.", "You clip after each batch.")
-    assert not contradict(kept["window_not_kept"], kept["skip_left_out"])
+    assert not contradict(kept["window_not_kept"], kept["gate_without_silu"])
 
 
 def test_a_contradictory_pair_is_not_claimed(monkeypatch):
@@ -377,8 +379,8 @@ def search():
     judge = Judge(day)
     known = {wrong.id: wrong for wrong in judge.truth.misconceptions}
     module = module_with([known["not_scaled"], known["mask_ignored"]], day)
-    outcomes = judge.outcomes(module)
-    return judge.search(outcomes, judge.verdicts(outcomes))
+    attempts = judge.attempts(module)
+    return judge.search(attempts, judge.verdicts(attempts))
 
 
 def test_a_search_can_be_left_and_gone_on_with(search, monkeypatch):
@@ -424,5 +426,5 @@ def test_an_answer_that_is_right_is_not_searched():
     """Nothing is wrong, so there is nothing to look for."""
     day = find_day("2")
     judge = judge_of(day)
-    outcomes = judge.outcomes(reference_module(day))
-    assert judge.search(outcomes, judge.verdicts(outcomes)).done
+    attempts = judge.attempts(reference_module(day))
+    assert judge.search(attempts, judge.verdicts(attempts)).done

@@ -8,8 +8,8 @@ import pytest
 from course.checks.loading import load_checks
 from course.curriculum import DAYS, Day, find_day
 from course.judging import truth as truths
-from course.judging.kept import Kept
 from course.judging.misconceptions import load_misconceptions, may_show, module_with
+from course.judging.observation_cache import ObservationCache
 from course.judging.truth import Truth
 from course.references.text import used_for
 
@@ -31,7 +31,7 @@ def pairs(day, checks, mistakes):
 def test_what_is_not_reached_makes_no_difference(paired, tmp_path):
     """Each such pair, run nevertheless, gives the reference's run to the last bit."""
     mistakes = load_misconceptions(paired)
-    truth = Truth(paired, 0, "cpu", mistakes, Kept(tmp_path / "none.zip"))
+    truth = Truth(paired, 0, "cpu", mistakes, ObservationCache(tmp_path / "none.zip"))
     checks = [truth.check(outline) for outline in truth.outlines()]
     for check, one in pairs(paired, checks, mistakes):
         run = truth._run(check, (one,))
@@ -42,7 +42,7 @@ def test_it_is_not_run(tmp_path, monkeypatch):
     """Neither alone nor beside another, and it gives the run that it would have given."""
     day = find_day("3")
     mistakes = load_misconceptions(day)
-    truth = Truth(day, 0, "cpu", mistakes, Kept(tmp_path / "none.zip"))
+    truth = Truth(day, 0, "cpu", mistakes, ObservationCache(tmp_path / "none.zip"))
     check, hidden = pairs(day, truth.outlines(), mistakes)[0]
     shown = next(one for one in mistakes if may_show(one, check, day) and one.id != hidden.id)
     alone = truth.wrong(check, shown).expected
@@ -59,7 +59,7 @@ def test_it_is_not_run(tmp_path, monkeypatch):
 def test_tolerances_wait_until_a_mistake_makes_a_difference(tmp_path, monkeypatch):
     """What is the same to the last bit passes without them."""
     day = find_day("2")
-    truth = Truth(day, 0, "cpu", load_misconceptions(day), Kept(tmp_path / "none.zip"))
+    truth = Truth(day, 0, "cpu", load_misconceptions(day), ObservationCache(tmp_path / "none.zip"))
     check = truth.outlines()[0]
     same = [
         one

@@ -10,12 +10,12 @@ from types import CodeType
 
 import pytest
 
-from course.checks.answers import begun, build_answer
+from course.checks.answer_files import begun, build_answer
 from course.curriculum import DAYS, find_day, module_of
 from course.judging.misconceptions import Misconception
-from course.references.cut import cut_sources
 from course.references.edits import Drifted
-from course.references.imports import references_cut
+from course.references.imports import redacted_imports
+from course.references.redacted import redacted_references
 from course.references.stubs import _stub_of, stub_text
 from course.references.text import (
     STEP,
@@ -140,7 +140,7 @@ def no_own_part(name, day):
 def test_references_are_cut_to_earlier_days():
     """Today's and later exercises cannot be imported, and the error says why; earlier ones work."""
     day = find_day("3")
-    with references_cut(cut_sources(day), day.number, no_own_part):
+    with redacted_imports(redacted_references(day), day.number, no_own_part):
         answer = build_answer("x.py", "from numpy_reference import softmax, attention")
         assert answer.softmax is not None
         with pytest.raises(
@@ -176,9 +176,9 @@ def inside(code):
 def test_what_a_worker_holds_is_no_text_and_of_no_later_day(day):
     """Of a day's references it gets code of earlier definitions alone; of others it gets nothing."""
     own = {module_of(file) for file in day.references}
-    withheld = {name for module in own for name in cut_sources(day)[module].withheld}
+    withheld = {name for module in own for name in redacted_references(day)[module].withheld}
     assert set(day.exercises) <= withheld
-    for module, part in cut_sources(day).items():
+    for module, part in redacted_references(day).items():
         foreign = module not in built_upon(day)
         assert part.foreign == foreign
         assert bool(part.code) == (not foreign)
@@ -196,7 +196,7 @@ def test_what_a_worker_holds_is_no_text_and_of_no_later_day(day):
 def test_references_hand_on_nothing_that_they_import():
     """What is no definition of theirs has to be imported from where it is."""
     day = find_day("14")
-    with references_cut(cut_sources(day), day.number, no_own_part):
+    with redacted_imports(redacted_references(day), day.number, no_own_part):
         for name in ("torch", "nn", "F", "math"):
             with pytest.raises(ImportError, match=f"cannot import name '{name}'"):
                 build_answer("x.py", f"from implementation import {name}")
@@ -208,14 +208,14 @@ def test_references_hand_on_nothing_that_they_import():
 def test_references_are_read_only_where_they_are_imported():
     """A day in NumPy does not wait for torch, which the other reference imports."""
     day = find_day("3")
-    with references_cut(cut_sources(day), day.number, no_own_part):
+    with redacted_imports(redacted_references(day), day.number, no_own_part):
         build_answer("x.py", "from numpy_reference import softmax")
         assert "implementation" not in sys.modules
         with pytest.raises(ImportError, match="attention of implementation belongs to day 8"):
             build_answer("x.py", "from implementation import attention")
     later = find_day("8")
     with (
-        references_cut(cut_sources(later), later.number, no_own_part),
+        redacted_imports(redacted_references(later), later.number, no_own_part),
         pytest.raises(ImportError, match="softmax of numpy_reference is day 1's, and day 8 is not"),
     ):
         build_answer("x.py", "from numpy_reference import softmax")

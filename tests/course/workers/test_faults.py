@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from course.checks.answers import read_answer
+from course.checks.answer_files import read_answer
 from course.curriculum import DAYS
 from course.references.stubs import stub_text
 

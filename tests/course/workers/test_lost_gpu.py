@@ -5,12 +5,12 @@ import re
 import subprocess
 import sys
 
-from course.checks.answers import read_answer
+from course.checks.answer_files import read_answer
 from course.checks.seeing import see
 from course.curriculum import ROOT, find_day
 from course.judging import expected, truth
-from course.judging.kept import Kept
 from course.judging.misconceptions import load_misconceptions, may_show
+from course.judging.observation_cache import ObservationCache
 from course.judging.truth import Truth
 from course.workers.checking import check_days
 
@@ -56,7 +56,7 @@ def test_what_raises_on_the_cpu_is_not_run_on_a_gpu(monkeypatch, tmp_path):
     monkeypatch.setattr(truth, "see", without_gpu)
     monkeypatch.setattr(expected, "see", without_gpu)
     day = find_day("10")
-    there = Truth(day, 0, "cuda", load_misconceptions(day), Kept(tmp_path / "kept"))
+    there = Truth(day, 0, "cuda", load_misconceptions(day), ObservationCache(tmp_path / "kept"))
     for outline in there.outlines():
         there.right(outline)
         for one in there.misconceptions:
@@ -74,7 +74,7 @@ def test_the_practice_gpu_is_not_made_known_beside_a_real_one(tmp_path):
 from course.curriculum import find_day
 from course.judging.judge import Judge
 import torch
-print(sum(check.there for check in Judge(find_day("13"), device="cuda").checks), "are repeated there")
+print(sum(check.on_practice for check in Judge(find_day("13"), device="cuda").checks), "are repeated there")
 print("known as", torch._C._get_privateuse1_backend_name())
 """
     found = subprocess.run(

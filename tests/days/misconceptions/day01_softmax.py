@@ -73,11 +73,6 @@ MISCONCEPTIONS = [
                 "and 0 / 0 is NaN. Use the largest *score*, with its sign.",
                 {"x.max": "np.abs(x).max"},
             ),
-            "mean_subtracted": (
-                "Your shift is the mean score. It cancels, as any shift does, but scores far above the mean still overflow. Only one choice guarantees "
-                "that no exponential exceeds 1 and that the sum is never 0.",
-                {"x.max": "x.mean"},
-            ),
             "divided_by_the_largest": (
                 "Your scores are divided by the largest one. A difference of scores decides the ratio of two weights, and a division changes the differences; a "
                 "subtraction does not.",
@@ -98,6 +93,10 @@ MISCONCEPTIONS = [
                 "Your scores are divided by their sum, without an exponential. Scores may be negative and their sum may be 0; the exponential makes each share "
                 "positive before it is divided.",
                 {"shifted = ...": "shifted = x", "np.exp(shifted)": "shifted"},
+            ),
+            "exponential_of_one_number": (
+                "Your exponential is that of `math`, which takes a single number, and your scores are an array. NumPy's exponential works on every entry of it.",
+                {"np.exp": "math.exp"},
             ),
             "sigmoid": (
                 "Your result is the sigmoid of each score separately. In a softmax the scores compete: when one score rises, all other weights fall, "
@@ -140,15 +139,15 @@ MISCONCEPTIONS = [
                 "logarithm can recover the lost number. Simplify log(e^a / b) on paper first.",
                 {"shifted - ...": "np.log(softmax(x, axis))"},
             ),
-            "log_of_weight_plus_1e-9": (
-                "Your log-weights are logarithms of weights to which a small number was added. That hides the −∞, but no weight can then be less than your small "
-                "number. Simplify log(e^a / b) on paper first.",
-                {"shifted - ...": "np.log(softmax(x, axis) + 1e-9)"},
-            ),
             "log_of_weight_plus_1e-12": (
                 "Your log-weights are logarithms of weights to which a small number was added. That hides the −∞, but no weight can then be less than your small "
                 "number. Simplify log(e^a / b) on paper first.",
                 {"shifted - ...": "np.log(softmax(x, axis) + 1e-12)"},
+            ),
+            "log_of_at_least_a_tiny_weight": (
+                "Your log-weights never fall below a floor: you raise tiny weights to a smallest number before the logarithm. The true ones fall without limit. "
+                "Take the logarithm of the fraction first, on paper, so that no weight is computed.",
+                {"shifted - ...": "np.log(np.maximum(softmax(x, axis), np.finfo(x.dtype).tiny))"},
             ),
             "log_of_an_overflow": (
                 "Your log-weights are the logarithm of the fraction as it is printed: it overflows for large scores, and for very low scores it takes "

@@ -15,11 +15,6 @@ MISCONCEPTIONS = of(
             "dividing by more makes all weights alike.",
             {"math.sqrt(_)": "_"},
         ),
-        "root_in_float32": (
-            "Your √d_k is a float32 number, so your result is accurate to only about 7 digits, although the inputs have 16. Use a square root that returns a"
-            " plain Python number.",
-            {"math.sqrt(_)": "np.sqrt(np.float32(_))"},
-        ),
         "scaled_by_time": (
             "Your scores are divided by the square root of the number of keys. The scale belongs to the width of the vectors, the last axis of the query, not "
             "to the length of the sequence.",
@@ -42,11 +37,6 @@ MISCONCEPTIONS = of(
         "softmax_over_queries": (
             "Your softmax runs over the queries: the columns of the weights sum to 1. The weights of each query, a row, must sum to 1 over the keys.",
             {"axis=-1": "axis=-2"},
-        ),
-        "softmax_over_axis_two": (
-            "Your softmax runs over axis 2. This is the axis of the keys only if there is exactly one batch axis. The keys are the last axis of the "
-            "scores, so count from the end.",
-            {"axis=-1": "axis=2"},
         ),
         "softmax_over_everything": (
             "Your softmax divides by the sum over all queries and keys together. Each query needs its own sum.",
@@ -78,10 +68,27 @@ MISCONCEPTIONS = of(
             "weights to 0 afterwards then leaves nothing.",
             {"np.where(mask, scores, _)": "np.where(mask, _, scores)"},
         ),
+        "masked_by_index": (
+            "You write to the scores at an index, `scores[~mask] = …`. An index has to be as large as the scores, but a mask may have axes of length 1 or "
+            "fewer axes. `np.where` broadcasts it.",
+            {"2: scores = ...": "scores[~mask] = -np.inf"},
+        ),
+        "mask_asked_for_its_truth": (
+            "You use an array as a truth value (`if mask:`), which is undefined for several entries. Check whether the mask is None.",
+            {"2: mask is not None": "mask"},
+        ),
         "mask_after_softmax": (
             "Your mask sets weights to 0 after the softmax, so the remaining weights no longer sum to 1: the hidden keys took part in the softmax. Hide the "
             "scores before the softmax.",
             {"2: scores = ...": "scores = scores"},
+        ),
+        "renormalized": (
+            "You set hidden weights to 0 after the softmax and divide the rest by their sum. That is right on paper, but where all visible weights are 0, by "
+            "underflow or because there are none, it is 0/0. Mask the scores before the softmax.",
+            {
+                "2: scores = ...": "scores = scores",
+                "4: weights = ...": "weights = np.where(mask, weights, 0)\nweights = weights / weights.sum(axis=-1, keepdims=True)",
+            },
         ),
         "mask_score_of_zero": (
             "In your answer a forbidden key has the score 0, whether you set it or multiplied by the mask. A score of 0 still gets a weight, because exp(0) "
@@ -98,12 +105,6 @@ MISCONCEPTIONS = of(
             " nothing attends to its hidden keys as if they were visible, because adding the same number to all scores of a row changes nothing. It should "
             "get weights and output of exactly 0.",
             {"2: scores = ...": "scores = scores + np.where(mask, 0, -1e9)", "np.where(mask, weights, 0)": "weights"},
-        ),
-        "minus_1e9_added": (
-            "You add −1e9 to forbidden scores. That works while at least one key is visible. But a query that may attend to nothing attends to its hidden "
-            "keys as if they were visible, because adding the same number to all scores of a row changes nothing. It should get weights and output of "
-            "exactly 0.",
-            {"2: scores = ...": "scores = scores + np.where(mask, 0, -1e9).astype(scores.dtype)", "np.where(mask, weights, 0)": "weights"},
         ),
         "empty_row_uniform": (
             "A query that may attend to nothing attends to everything equally in your answer: all its scores are equally low, and a softmax of equal scores is "

@@ -127,10 +127,9 @@ MISCONCEPTIONS = [
                 "padded query is never read.",
                 {"return _ & ...": "return _ & np.swapaxes(_, 1, 2) & subsequent_mask(tokens.shape[1])"},
             ),
-            "always_sees_itself": (
-                "Your target mask is True on the entire diagonal, at padding too. A padded key is hidden from every query, including its own. Attention "
-                "handles the rows that then have no key.",
-                {"return _": "return _ | np.eye(tokens.shape[1], dtype=bool)"},
+            "only_queries_hidden": (
+                "Your target mask hides the rows of padded queries and shows padded keys. Attention reads keys, so the padding mask applies to columns.",
+                {"padding_mask(tokens, pad)": "np.swapaxes(padding_mask(tokens, pad), 1, 2)"},
             ),
             "padding_forgotten": (
                 "Your target mask is only the triangle: it hides the future but shows padding. It must hide both.",
@@ -145,6 +144,11 @@ MISCONCEPTIONS = [
                 "Your triangle is as large as the batch. `tokens` has the shape (B, T), and the size of the triangle is T, the length of the sequences.",
                 {"tokens.shape[1]": "tokens.shape[0]"},
             ),
+            "tokens_for_a_size": (
+                "You pass the tokens themselves to `subsequent_mask`. It takes a number, the length T of the sequences, which is the last size in the shape of "
+                "`tokens`.",
+                {"tokens.shape[1]": "tokens"},
+            ),
             "target_upper_triangle": (
                 "Your target mask hides padding, and the past instead of the future. Rows are queries and columns are keys, so the entries to the right "
                 "of the diagonal are the future.",
@@ -158,11 +162,6 @@ MISCONCEPTIONS = [
             "target_inverted": (
                 "Your target mask is True exactly where it should be False: it marks what to hide. Here, True means *may be attended to*.",
                 {"return _": "return ~_"},
-            ),
-            "target_with_a_head_axis": (
-                "Your target mask has shape (B, 1, T, T), with an axis for the heads. Here there are no heads yet: a mask is (B, T, T), and multi-head attention "
-                "adds the axis itself.",
-                {"return _": "return _[:, np.newaxis]"},
             ),
             "target_as_integers": (
                 "Your target mask holds integers, 1 and 0. Both conditions are boolean, and so is their combination, unless you convert it.",

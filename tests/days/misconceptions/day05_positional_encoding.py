@@ -47,9 +47,9 @@ MISCONCEPTIONS = of(
             {"even / d_model": "2 * even / d_model"},
         ),
         "cosine_with_its_own_exponent": (
-            "Your cosines have their own exponents, (2i + 1) / d_model. The sine and the cosine of a pair must share one angle. Otherwise the pair is "
-            "not a point on a circle, and a step to the next position is not a rotation.",
-            {"angles[_]": "(position / 10000 ** ((even + 1) / d_model))[_]"},
+            "Each of your columns has an exponent of its own: the cosine's is larger than that of the sine beside it. The sine and the cosine of a pair "
+            "must share one angle. Otherwise the pair is not a point on a circle, and a step to the next position is not a rotation.",
+            {"np.arange(0, d_model, 2)": "np.arange(d_model)", "np.sin(angles)": "np.sin(angles[:, 0::2])", "_[:, : d_model // 2]": "_[:, 1::2]"},
         ),
         "odd_width_rounded_up": (
             "Your table is right for even widths. For odd widths it has the wavelengths of a table with d_model + 1 columns, probably because the "
@@ -82,7 +82,7 @@ MISCONCEPTIONS = of(
         ),
         "base_1000": (
             "Your base is 1000. The paper's is 10000, so that the longest wavelength is near 10000 · 2π.",
-            {"10000 ** _": "1000 ** _"},
+            {"10000": "1000"},
         ),
         "logarithm_of_base_ten": (
             "You wrote the power as exp(x · log 10000) with the base-10 logarithm, which is 4. exp needs the natural logarithm: ln 10000 is 9.21.",

@@ -17,11 +17,6 @@ MISCONCEPTIONS = [
                 "product of d_k terms. Dividing by more makes all weights nearly equal.",
                 {"math.sqrt(_)": "_"},
             ),
-            "scaled_by_query_length": (
-                "Your scores are divided by the square root of the number of queries, `size(-2)`. The scale belongs to the width of the vectors, the last axis of "
-                "the query, not to the length of the sequence.",
-                {"query.size(-1)": "query.size(-2)"},
-            ),
             "scaled_by_axis_one": (
                 "You divide the scores by the square root of the size of axis 1. That is d_k only for a single sequence; with a batch it is the length, and "
                 "with heads the number of heads. Count from the end.",
@@ -35,14 +30,6 @@ MISCONCEPTIONS = [
                 "Your √d_k is a float32 tensor, so a float64 result is accurate to 7 digits instead of 16. A Python number takes on the dtype of the tensor "
                 "that it is combined with.",
                 {"math.sqrt(_)": "torch.sqrt(torch.tensor(float(_), dtype=torch.float32))"},
-            ),
-            "query_scaled_in_place": (
-                "You divide the query in place by √d_k. The caller still needs this tensor: in self-attention it can also be the key, and autograd does not "
-                "allow overwriting a leaf. Create a new tensor.",
-                {
-                    "scores = query.to(wide) @ ...": "query /= math.sqrt(query.size(-1))",
-                    "scores = scores / ...": "scores = query.to(wide) @ key.to(wide).transpose(-2, -1)\nscores = scores",
-                },
             ),
             # --- axes
             "all_axes_reversed": (
@@ -68,6 +55,11 @@ MISCONCEPTIONS = [
                 "Your softmax runs over the queries: the columns of the weights sum to 1. Each query distributes its own attention among the keys, so the "
                 "rows must sum to 1.",
                 {"dim=-1": "dim=-2"},
+            ),
+            "softmax_without_dim": (
+                "You do not name the axis of the softmax. `softmax` of a tensor requires it, and `F.softmax` guesses one from the number of axes. Each query "
+                "distributes its weights over the keys, the last axis.",
+                {"dim=-1": ""},
             ),
             "flattened_by_view": (
                 "You merge the leading axes with `view`, which requires contiguous memory. Tensors that were split into heads are transposed and not "
@@ -257,6 +249,11 @@ MISCONCEPTIONS = [
             "output_only": (
                 "You return the output alone. Return a pair: (output, weights).",
                 {"return _, weights": "return _"},
+            ),
+            "fused_kernel": (
+                "You call PyTorch's fused kernel, which returns the output and never forms the weights. The weights are part of the result here, so compute them "
+                "in steps.",
+                {"return _, weights": "return F.scaled_dot_product_attention(query, key, value, attn_mask=mask), None"},
             ),
         },
     ),

@@ -265,8 +265,16 @@ MISCONCEPTIONS = [
                 {"even / d_model": "2 * even / d_model"},
             ),
             "cosine_with_its_own_exponent": (
-                "Your cosines have their own exponents, (2i + 1) / d_model. Sine and cosine of a pair share one angle.",
-                {"angles.cos": "(position / 10000 ** ((even + 1) / d_model)).cos"},
+                "Each of your columns has an exponent of its own: the cosine's is larger than that of the sine beside it. Sine and cosine of a pair share one angle.",
+                {
+                    "torch.arange(0, d_model, 2, dtype=_)": "torch.arange(d_model, dtype=_)",
+                    "angles.sin()": "angles.sin()[:, 0::2]",
+                    "_[:, : d_model // 2]": "_[:, 1::2]",
+                },
+            ),
+            "base_1000": (
+                "Your base is 1000. The paper's is 10000, so that the longest wavelength is near 10000 · 2π.",
+                {"10000": "1000"},
             ),
             "multiplied_by_the_power": (
                 "You multiply the position by 10000^(2i/d_model). Divide by it: the wavelengths grow from left to right.",
@@ -296,11 +304,6 @@ MISCONCEPTIONS = [
             "cut_by_the_batch": (
                 "You cut the table to the number of *sequences*. The batch is the first axis of x; the tokens are its second axis.",
                 {"1: x.size(1)": "x.size(0)"},
-            ),
-            "first_length_remembered": (
-                "Your module stores the rows for its first batch and uses them for the next batch too. Lengths differ between batches: cut the table at "
-                "every call.",
-                {"return self.dropout(x + _)": "if not hasattr(self, 'rows'):\n    self.rows = _\nreturn self.dropout(x + self.rows)"},
             ),
             "scaled_here_as_well": (
                 "You multiply x by √d_model before you add the table. `Embeddings` already does this.",

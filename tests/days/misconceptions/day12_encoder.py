@@ -129,10 +129,6 @@ MISCONCEPTIONS = [
                 "Both sublayers go through the first connection, so they share one norm, and the second connection is never used or trained.",
                 {"self.sublayer[1]": "self.sublayer[0]"},
             ),
-            "connections_swapped": (
-                "Your connections are swapped: the first belongs to attention, the second to the feed-forward network.",
-                {"self.sublayer[0]": "self.sublayer[-1]", "self.sublayer[1]": "self.sublayer[-2]"},
-            ),
             "network_first": (
                 "Your feed-forward network comes before attention. Self-attention comes first.",
                 {"return ...": "", "x = _": "x = self.sublayer[1](x, self.feed_forward)\nreturn _"},
@@ -144,6 +140,11 @@ MISCONCEPTIONS = [
             "attention_adds_x": (
                 "The function that you pass to the first connection adds x to the output of attention. The residual connection already does, so x is counted twice.",
                 {"lambda x: _": "lambda x: x + _"},
+            ),
+            "sublayer_called_at_once": (
+                "You call attention yourself and pass its result to the connection. The connection expects a function: it decides when the sublayer is called, "
+                "and on which x. Wrap the call in a `lambda`.",
+                {"lambda x: _": "_"},
             ),
             "both_see_the_unnormed": (
                 "In pre-norm, both sublayers get the layer's own x instead of the normalized one. A connection calls your function with its input, which is normalized "
@@ -160,8 +161,8 @@ MISCONCEPTIONS = [
                 {"mask": ""},
             ),
             "mask_inverted": (
-                "Your mask is inverted on its way to attention. True means *may be attended to* everywhere in this course; in the `key_padding_mask` of PyTorch's own "
-                "layers it means the opposite.",
+                "Your mask is inverted on its way to attention. True means *may be attended to* everywhere in this course; in the `key_padding_mask` of "
+                "PyTorch's own layers it means the opposite.",
                 {"mask": "None if mask is None else ~mask"},
             ),
             "mask_with_an_axis_for_the_heads": (

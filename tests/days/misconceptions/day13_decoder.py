@@ -172,10 +172,6 @@ MISCONCEPTIONS = [
                 "Your layer never drops anything: its argument `dropout` does not reach its connections.",
                 {"dropout": "0.0"},
             ),
-            "source_dropped_twice": (
-                "Dropout is applied twice to the output of cross-attention: once by your layer, and once by the connection, which always applies it.",
-                {"2: lambda x: _": "lambda x: self.sublayer[1].dropout(_)"},
-            ),
             # --- DecoderLayer: memory
             "memory_normed_again": (
                 "In pre-norm, you normalize the memory too. The encoder's final norm has already done that; the connection's norm is for the target's own vectors.",
@@ -208,6 +204,15 @@ MISCONCEPTIONS = [
             "own_attention_used_again": (
                 "You use `self_attn` for the source too, and `src_attn` is never used. The two look for different things, so each has its own projections.",
                 {"self.src_attn": "self.self_attn"},
+            ),
+            "sublayers_called_at_once": (
+                "You call attention yourself and pass its result to the connection. The connection expects a function: it decides when the sublayer is called, "
+                "and on which x. Wrap each call in a `lambda`.",
+                {"1: lambda x: _": "_", "2: lambda x: _": "_"},
+            ),
+            "first_connection_for_all": (
+                "All three sublayers go through the first connection, so they share one norm, and the other two connections are never used or trained.",
+                {"self.sublayer[1]": "self.sublayer[0]", "self.sublayer[2]": "self.sublayer[0]"},
             ),
             # --- DecoderLayer: masks
             "masks_in_torchs_order": (
@@ -326,10 +331,6 @@ MISCONCEPTIONS = [
             "final_norm_missing": (
                 "In pre-norm, the final norm is missing. Each pre-norm layer ends with a sum, so the output of your stack is not normalized.",
                 {"self.norm = ...": "self.norm = None"},
-            ),
-            "memory_normed_by_the_stack": (
-                "In pre-norm, your stack normalizes the memory. The encoder's own final norm has already done that; yours is for the output of the decoder.",
-                {"for layer in self.layers:\n    _": "memory = memory if self.norm is None else self.norm(memory)\nfor layer in self.layers:\n    _"},
             ),
             "target_mask_only_for_the_first": (
                 "Only your first layer gets `tgt_mask`. The second layer attends to the future, and one leak is enough.",

@@ -62,6 +62,10 @@ MISCONCEPTIONS = [
                 "symbol.",
                 {"self.tgt != pad": "self.tgt_y != pad"},
             ),
+            "target_mask_hides_queries": (
+                "The padding in your `tgt_mask` hides queries, not keys: the axes are swapped. Keys are the last axis.",
+                {"3: _.unsqueeze(1)": "_.unsqueeze(2)"},
+            ),
             "target_mask_or": (
                 "Your `tgt_mask` allows keys that are real *or* earlier, so the future is visible. A key must be both.",
                 {"_ & causal_mask": "_ | causal_mask"},
@@ -93,11 +97,6 @@ MISCONCEPTIONS = [
             "counts_the_whole_target": (
                 "You count the start symbol. It is an input, never predicted, and has no loss; so your mean loss is too small, and more so for short sentences.",
                 {"self.tgt_y": "tgt"},
-            ),
-            "one_start_taken_off_each_row": (
-                "You count the whole target and subtract one token per row for its start symbol. A row of padding only has no start symbol, and counts as −1. Count the "
-                "real tokens in `tgt_y`.",
-                {"(self.tgt_y != pad).sum()": "(tgt != pad).sum() - len(tgt)"},
             ),
             "counts_padding": (
                 "You count every position of `tgt_y`, including padding. There is no loss on padding, so the mean would depend on the lengths of the other sentences in "

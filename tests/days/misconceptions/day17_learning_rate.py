@@ -78,9 +78,10 @@ MISCONCEPTIONS = of(
             "Your learning rate does not depend on `factor`. The factor multiplies the result, before and after the peak.",
             {"factor * _": "_"},
         ),
-        "factor_under_the_root": (
-            "Your factor is under the root together with the width, so that a larger factor makes the learning rate smaller. It should multiply the result.",
-            {"factor * ...": "(factor * model_size) ** -0.5"},
+        "doubled": (
+            "Your learning rate is twice what it should be, in every step. tensor2tensor multiplied the paper's formula by 2, and some code copied this. "
+            "Here `factor` is that number, so leave out the 2.",
+            {"return _": "return 2 * _"},
         ),
         "width_forgotten": (
             "Your learning rate does not depend on the width of the model. Wider models use smaller steps: divide by √model_size.",

@@ -83,6 +83,10 @@ MISCONCEPTIONS = [
                 "than a group of short ones.",
                 {"max(tokens, 1)": "accumulate"},
             ),
+            "divided_by_tokens_and_k": (
+                "You divide by the group's tokens and also by `accumulate`. The tokens are already those of the entire group, so your step is k times too short.",
+                {"summed / _": "summed / _ / accumulate"},
+            ),
             "not_divided": (
                 "Your gradient is that of the summed loss. It grows with every sentence in the group, so the best learning rate would depend on the batch "
                 "size. A step needs the mean over tokens.",
@@ -109,10 +113,6 @@ MISCONCEPTIONS = [
                 "sentences.",
                 {"4: training": "training and len(group) == accumulate"},
             ),
-            "needs_a_length": (
-                "You use the length of `batches`. They may come from a generator, which has no length.",
-                {"iter(batches)": "iter([batches[i] for i in range(len(batches))])"},
-            ),
             # --- gradients
             "never_cleared": (
                 "You never clear the gradients. `backward` adds to the existing gradients, so every step includes the gradients of all steps before it.",
@@ -138,6 +138,11 @@ MISCONCEPTIONS = [
             "schedule_before_the_step": (
                 "Your schedule advances before the optimizer has stepped, so the first learning rate is never used: every step has the next one's.",
                 {"optimizer.step()": "", "if _:\n    scheduler.step()": "if _:\n    scheduler.step()\noptimizer.step()"},
+            ),
+            "gradients_clipped": (
+                "You clip the gradients before the step, as many published loops do. That is not in the paper, and here a step uses the gradient as it is; day "
+                "38 clips.",
+                {"optimizer.step()": "nn.utils.clip_grad_norm_(model.parameters(), 1.0)\noptimizer.step()"},
             ),
             # --- modes
             "always_training_mode": (
@@ -209,10 +214,6 @@ MISCONCEPTIONS = [
             "total_kept_on_the_cpu": (
                 "You add the losses to a tensor on the CPU; on a GPU they cannot be added there. Begin with the number 0, or take each loss out with `.item()`.",
                 {"total_loss, total_tokens = 0.0, 0": "total_loss, total_tokens = torch.zeros(1, dtype=torch.float64), 0"},
-            ),
-            "mean_through_numpy": (
-                "You turn the mean into an array of NumPy, which holds memory of the CPU alone. `float(…)` or `.item()` brings one number from any device.",
-                {"float(_)": "float((_).numpy())"},
             ),
         },
     ),

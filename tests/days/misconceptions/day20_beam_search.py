@@ -27,6 +27,11 @@ MISCONCEPTIONS = [
                 "closer to 0.",
                 {"scores / _": "scores * _", "4: _ / ... ** alpha": "torch.where(_.isinf(), -math.inf, math.inf)"},
             ),
+            "penalty_inside_the_search": (
+                "You put the penalized sums back into the search, so the next step penalizes them again. Keep the running sums without a penalty; it only "
+                "compares hypotheses of different lengths when they are finished.",
+                {"scores.masked_fill": "(scores / ((5 + n) / 6) ** alpha).masked_fill", "4: _ / ... ** alpha": "torch.where(_.isinf(), -math.inf, math.inf)"},
+            ),
             "start_counted": (
                 "You count the start symbol in the length. It is given, not generated: n counts the tokens after it.",
                 {"5 + n": "6 + n", "4: _ / ... ** alpha": "torch.where(_.isinf(), -math.inf, math.inf)"},
@@ -53,6 +58,14 @@ MISCONCEPTIONS = [
             "cut_off_thrown_away": (
                 "You discard hypotheses cut off at `max_len`. They compete on equal terms with those that ended.",
                 {"_ | (n == max_len - 1)": "_"},
+            ),
+            "cut_off_only_if_nothing_ended": (
+                "You consider hypotheses cut off at `max_len` only if no other one has finished. They compete on equal terms.",
+                {
+                    "ended = ... | _": "over = next_tokens == end\n"
+                    "nothing = best_score.isinf().unsqueeze(1) & ~over.any(dim=-1, keepdim=True)\n"
+                    "ended = over | (nothing & _)",
+                },
             ),
             "hope_without_penalty": (
                 "You drop an unfinished hypothesis as soon as its log-probability is below the best score. But the best score includes the penalty and the "
@@ -111,11 +124,6 @@ MISCONCEPTIONS = [
                 "each row repeated once per hypothesis.",
                 {"memory = ...": "memory = model.encode(src, src_mask).repeat(beam, 1, 1)", "src_mask = ...": "src_mask = src_mask.repeat(beam, 1, 1)"},
             ),
-            "masks_of_other_rows": (
-                "The copies of the source mask have a different order than those of the memory, so rows use each other's masks. Without padding the result is "
-                "right.",
-                {"src_mask = ...": "src_mask = src_mask.repeat(beam, 1, 1)"},
-            ),
             "scores_replaced": (
                 "You compare hypotheses by their last token only. The probability of a hypothesis is the product over all its tokens: add up their "
                 "log-probabilities.",
@@ -145,10 +153,6 @@ MISCONCEPTIONS = [
                 {"totals = _": "totals = _\nlog_probs[:, 0].topk(beam)"},
             ),
             # --- what the model is asked
-            "start_is_0": (
-                "Your hypotheses begin with 0, whatever `start` is. The start symbol is an argument.",
-                {"1: tokens = ...": "tokens = torch.full((rows, beam, 1), 0, dtype=torch.long, device=device)", "best[:, 0] = start": "best[:, 0] = 0"},
-            ),
             "source_mask_forgotten": (
                 "You search without the source mask, so the model attends to padding as if it were words.",
                 {"model.encode(src, src_mask)": "model.encode(src, None)", "2: src_mask": "None"},

@@ -37,6 +37,10 @@ MISCONCEPTIONS = [
                 "In a tie you merge the pair that occurs last. The first one wins: `max` with `>=`, or over a reversed order, prefers the last.",
                 {"max(counts, key=_)": "max(reversed(counts), key=_)"},
             ),
+            "ties_to_the_smallest": (
+                "In a tie you merge the pair with the smallest ids. The pair that occurs first in the sequence wins.",
+                {"max(counts, key=_)": "max(sorted(counts), key=_)"},
+            ),
             "ties_to_the_largest_bytes": (
                 "In a tie you merge the pair whose bytes come last in order, as some courses and libraries do. Here the pair that occurs first in the "
                 "sequence wins.",
@@ -67,6 +71,16 @@ MISCONCEPTIONS = [
                     "    break"
                 },
             ),
+            "several_merges_at_one_count": (
+                "In a tie you merge all the pairs that are equally frequent, and only then count again. Each merge changes the counts of its neighbors: merge "
+                "one pair, then count.",
+                {
+                    "3: ids = ...": "",
+                    "merges.append(pair)": "",
+                    "pair = ...": "most = max(counts.values())\nfor pair in [two for two in counts if counts[two] == most][: vocab_size - 256 - len(merges)]:\n"
+                    "    ids = BPE.merge(ids, pair, 256 + len(merges))\n    merges.append(pair)",
+                },
+            ),
             "split_into_words_in_training": (
                 "You train on words: no pair that contains a space is counted. Here the text is one sequence that includes the spaces; GPT-2 splits it first.",
                 {
@@ -79,10 +93,6 @@ MISCONCEPTIONS = [
                 "You train on the characters' code points. So `Ω` has the id 937, which belongs to a merge. Start from the bytes of UTF-8: there are 256 of "
                 "them, and they can represent every text.",
                 {"list(...)": "[ord(character) for character in text]"},
-            ),
-            "new_ids_from_257": (
-                "The first merge has the id 256: bytes are 0 to 255. In training yours is 257, so merges of merges point one too high.",
-                {"256 + len(merges)": "257 + len(merges)"},
             ),
         },
     ),
@@ -156,10 +166,6 @@ MISCONCEPTIONS = [
             "invalid_bytes_raise": (
                 "Invalid UTF-8 raises an error in your `decode`. A model can generate any sequence of ids: replace invalid bytes.",
                 {"'replace'": "'strict'"},
-            ),
-            "spelled_backwards": (
-                "The bytes of your merges begin with the right part.",
-                {"self.spelling[left] + _": "_ + self.spelling[left]"},
             ),
             "halves_not_spelled_out": (
                 "You use the ids of a merge's parts as bytes. A part may be a merge itself: use its bytes.",

@@ -43,10 +43,23 @@ MISCONCEPTIONS = [
                 "You cut the k-th largest logit as well, and with k = 1 everything. Only what is *below* it goes.",
                 {"scores < kth": "scores <= kth"},
             ),
+            "top_k_one_too_many": (
+                "You keep k + 1 tokens. Counted from 0, the k-th largest is at index k − 1.",
+                {"kth = ...": "kth = scores.sort(dim=-1, descending=True).values[..., top_k : top_k + 1]"},
+            ),
             "top_k_fills_with_0": (
                 "You set the logits that are cut to 0. A logit of 0 is a score like any other, and the softmax gives it a share. What can never come has the logit "
                 "−∞.",
                 {"-math.inf": "0.0"},
+            ),
+            "top_k_not_renormalized": (
+                "What top-k leaves does not sum to 1: you cut after the softmax and do not renormalize. Cut before it, or divide by the remaining sum.",
+                {
+                    "3: scores = ...": "cut = scores < kth",
+                    "3: probabilities = _": "probabilities = _\n"
+                    "if top_k is not None and top_k < logits.size(-1):\n"
+                    "    probabilities = probabilities.masked_fill(cut, 0.0)",
+                },
             ),
             "top_k_of_the_whole_batch": (
                 "Your k-th largest logit is that of all rows together. Each row keeps its own k most likely tokens.",
@@ -181,11 +194,6 @@ MISCONCEPTIONS = [
                 "You seed the randomness inside, so every call draws the same. Where it comes from is the caller's affair; a draw only moves it on.",
                 {"return _": "torch.manual_seed(0) if generator is None else generator.manual_seed(0)\nreturn _"},
             ),
-            "generator_made_inside": (
-                "Without a generator you make a new one, which begins at the same place each time: every call draws the same, and `torch.manual_seed` has no say. "
-                "None means torch's own.",
-                {"return _": "generator = generator or torch.Generator(logits.device)\nreturn _"},
-            ),
             "one_axis_in_front": (
                 "You hand `multinomial` the probabilities as they are. It knows one axis in front of the vocabulary, or none; the logits may have more. Lay their "
                 "rows in one line first, and give the ids the shape of the axes in front.",
@@ -298,11 +306,6 @@ MISCONCEPTIONS = [
                     "    for module, training in modes.items():\n"
                     "        module.training = training"
                 },
-            ),
-            "gradients_off_for_good": (
-                "You switch gradients off, and never on again. A training run that samples in between cannot continue afterwards. `torch.no_grad()`, as a "
-                "decorator or in a `with`, ends by itself.",
-                {"torch.no_grad()": "", "model.eval()": "model.eval()\ntorch.set_grad_enabled(False)"},
             ),
             "gradients_kept": (
                 "Every step keeps what a `backward` would need, for the whole text. It is never used: a drawn token has no gradient. The decorator above the "

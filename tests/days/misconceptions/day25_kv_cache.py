@@ -31,6 +31,16 @@ MISCONCEPTIONS = [
                     "4: return ...": "return self.keys[0, :, :, :end], self.values[0, :, :, :end]",
                 },
             ),
+            "one_counter_for_all_layers": (
+                "All your layers share one counter, and each of them moves it. So the second layer writes a chunk after the place where the first layer wrote "
+                "it. Each layer needs to know how many tokens it holds itself.",
+                {
+                    "torch.empty": "torch.zeros",
+                    "1: torch.empty_like": "torch.zeros_like",
+                    "2: self.lengths[layer]": "self.length",
+                    "3: self.length = ...": "self.length = end",
+                },
+            ),
             "dtype_of_its_own": (
                 "Your cache stays in the dtype that it was made in, whatever it is given. An empty one takes the dtype of the first chunk: a model in half "
                 "precision wants a cache in half precision.",
@@ -58,11 +68,6 @@ MISCONCEPTIONS = [
                 "All your caches count together: what belongs to one of them is kept in the class, and a new cache starts the others from 0 again. `self.` makes it "
                 "the cache's own.",
                 {"self.lengths = ...": "type(self).lengths = [0] * n_layers"},
-            ),
-            "room_for_a_third": (
-                "Your cache has memory for more than its keys and values: a third tensor as large as they are. Memory is what limits how many texts can be "
-                "generated side by side.",
-                {"self.lengths = ...": "self.spare = torch.empty_like(self.keys)\nself.lengths = [0] * n_layers"},
             ),
             "counted_by_every_layer": (
                 "Your `length` goes up with every layer that has its chunk, so it ends as many times too large as there are layers. It counts tokens, and a token "

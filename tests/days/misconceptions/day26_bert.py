@@ -12,6 +12,11 @@ MISCONCEPTIONS = [
                 "then covers. A tenth of *all* chosen is half of the fifth that is left.",
                 {"fate >= 0.8": "~hidden", "fate < 0.9": "torch.rand(tokens.shape, generator=generator, device=tokens.device) < 0.1"},
             ),
+            "nine_tenths_hidden": (
+                "You hide nine tenths of the chosen tokens, so that random ones are covered again or never drawn. Of the chosen, 80% become the mask, 10% a "
+                "random token, and 10% stay.",
+                {"hidden = ...": "hidden = chosen & (fate < 0.9)", "replaced = ...": "replaced = chosen & (fate >= 0.9) & (fate < 0.91)"},
+            ),
             "one_draw_used_twice": (
                 "You cut the draw that chose a token once more at 0.8 and 0.9. But of a chosen token you know already that its draw lies below p: with p = 0.15 "
                 "all of them lie below 0.8, and all are hidden. Draw again, or cut between 0 and p.",
@@ -29,10 +34,6 @@ MISCONCEPTIONS = [
                 "Your random token is never the original one. Then a token that is not the mask and was chosen is wrong nine times in ten, plus once; the "
                 "paper draws from all V, itself included.",
                 {"return ...": "step = 1 + instead % max(vocab - 1, 1)\nreturn torch.where(replaced, (tokens + step) % vocab, inputs), labels"},
-            ),
-            "never_the_mask": (
-                "Your random token is never the mask. It is one of the V, each as likely, and the mask is one of them.",
-                {"return _": "instead = torch.where(instead == mask_id, tokens, instead)\nreturn _"},
             ),
             "last_token_never_comes": (
                 "One token of the vocabulary never comes in: the last. `torch.randint` leaves out its upper end by itself.",

@@ -142,6 +142,11 @@ MISCONCEPTIONS = [
                 "to predict.",
                 {"torch.where(earlier, bias, -math.inf)": "torch.where(earlier, bias, -math.inf) if tgt_mask is None else bias"},
             ),
+            "causal_only_beside_a_mask": (
+                "You hide later tokens only where a mask is given. Without one, your decoder reads the tokens that it has to predict. It is causal whatever the "
+                "mask is.",
+                {"torch.where(earlier, bias, -math.inf)": "bias + 0.0 if tgt_mask is None else torch.where(earlier, bias, -math.inf)"},
+            ),
             "masks_inverted": (
                 "Your masks hide what they allow: True is what *may* be attended to, and you put −∞ where the mask is True. Put it where the mask is False.",
                 {
@@ -168,10 +173,6 @@ MISCONCEPTIONS = [
                 "You do not scale the states before their product with E. E is initialized with standard deviation 1, √d_model times as large as an output matrix should be: divide "
                 "by √d_model.",
                 {"states * ...": "states"},
-            ),
-            "head_without_a_gradient": (
-                "You use the table as output projection by its numbers alone, so that no gradient reaches it from there. E learns from all its three places.",
-                {"2: self.embed.weight": "self.embed.weight.detach()"},
             ),
             "padding_index": (
                 "Your table takes token 0 for padding: where it is read, it learns nothing. The loss leaves padding out; the table has no padding index.",

@@ -40,7 +40,7 @@ MISCONCEPTIONS = [
             ),
             # --- RMSNorm: halves
             "rms_rounded_before_the_gain": (
-                "You go back to the dtype of x before the gain comes in. It is rounded twice then; and where the gain is float32 and x a half, as in mixed "
+                "Your vectors are in the dtype of x when the gain comes in. They are rounded twice then; and where the gain is float32 and x a half, as in mixed "
                 "precision, the product is float32 again, and so is all that follows.",
                 {"return ...": "return self.gain * normalized.to(x.dtype)"},
             ),

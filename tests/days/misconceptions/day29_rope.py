@@ -81,10 +81,6 @@ MISCONCEPTIONS = [
                 "All tokens of a chunk are rotated by the offset's angle. The offset is the position of the first; the others follow, one by one.",
                 {"offset + x.size(-2)": "offset + 1", "_ + steps": "_ + 0 * steps"},
             ),
-            "offset_off_by_one": (
-                "Your tokens are one position too far. The offset is the position of the first token itself, not of the one before.",
-                {"angles[offset : ...]": "angles[offset + 1 : offset + 1 + x.size(-2)]", "_ + steps": "_ + steps + 1"},
-            ),
             "last_positions_of_the_table": (
                 "You take the last rows of the table. A table may be longer than the sequence: the first token is at `offset`, however long the table is.",
                 {"angles[offset : ...]": "angles[angles.size(0) - x.size(-2) :]"},
@@ -167,6 +163,13 @@ MISCONCEPTIONS = [
             "cosine_and_sine_swapped": (
                 "You have exchanged cosine and sine. At position 0 nothing is rotated: the cosine, which is 1 there, keeps a feature where it is.",
                 {"cos, sin = _": "sin, cos = _"},
+            ),
+            "sines_and_cosines_cut_by_halves": (
+                "Your table has sines and cosines side by side, and you cut it in the middle, as `chunk` does. Each half then holds some of both. Take every "
+                "other column, or put the two in separate halves first.",
+                {
+                    "cos, sin = ...": "table = torch.stack((rotation.sin(), rotation.cos()), dim=-1)\nsin, cos = table.flatten(-2).to(x.device, wide).chunk(2, dim=-1)"
+                },
             ),
             "minus_forgotten": (
                 "Both of your features are sums. A turn has one minus, before the sine in the first of a pair; without it pairs change their length.",

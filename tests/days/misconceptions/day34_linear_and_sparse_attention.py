@@ -55,15 +55,6 @@ def linear_attention(query, key, value, causal=False):
         weights = weights.tril()
     return weights / (weights.sum(-1, keepdim=True) + 1e-6) @ value
 """
-PUBLISHED_CAUSAL_TABLE = """
-def linear_attention(query, key, value, causal=False):
-    query, key = F.elu(query) + 1, F.elu(key) + 1
-    if not causal:
-        total = query @ key.sum(-2).unsqueeze(-1)
-        return query @ (key.transpose(-2, -1) @ value) / (total + 1e-6)
-    weights = (query @ key.transpose(-2, -1)).tril()
-    return weights @ value / (weights.sum(-1, keepdim=True) + 1e-6)
-"""
 PUBLISHED_STATES = """
 def linear_attention(query, key, value, causal=False):
     query, key = F.elu(query) + 1, F.elu(key) + 1

@@ -45,11 +45,6 @@ MISCONCEPTIONS = [
                 {"probs.to": "probs.detach().to"},
             ),
             # --- the router: the choice
-            "experts_sorted_by_number": (
-                "You sort the chosen experts by their numbers, and leave the weights in the order of size: so experts get each other's weights. Both are in the "
-                "order of size.",
-                {"return _": "experts = experts.sort(dim=-1).values\nreturn _"},
-            ),
             "one_choice_squeezed": (
                 "With k = 1 you drop the last axis. It stays, with length 1: what comes after does not have to care what k is.",
                 {"return _": "if self.k == 1:\n    weights, experts = weights.squeeze(-1), experts.squeeze(-1)\nreturn _"},
@@ -67,6 +62,11 @@ MISCONCEPTIONS = [
             "first_choices_only": (
                 "You count the first choice of each token only. All k of them cost an expert the same work.",
                 {"wide = _": "wide = _\nexperts = experts[..., :1]"},
+            ),
+            "choices_counted_by_token": (
+                "You divide the counts by the number of tokens, so that f sums to k, as Hugging Face's function does. Here f is a share of all choices, which "
+                "are k times as many: your loss is k times too large.",
+                {"experts.numel()": "experts.numel() // experts.size(-1)"},
             ),
             "not_times_the_number_of_experts": (
                 "You leave out the factor N, or take a mean over the experts where there is a sum. The factor makes the loss of an even spread 1, with eight "

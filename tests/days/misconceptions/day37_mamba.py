@@ -11,29 +11,6 @@ def selective_scan(u, delta, a, b, c, d):
     h = decay * (written / decay).cumsum(dim=1)
     return ((h * c.unsqueeze(2)).sum(dim=-1) + d * x).to(u.dtype)
 """
-SQUEEZED = """
-def selective_scan(u, delta, a, b, c, d):
-    wide = torch.promote_types(u.dtype, torch.float32)
-    x, delta, a, b, c, d = (one.to(wide) for one in (u, delta, a, b, c, d))
-    h = x.new_zeros(x.size(0), *a.shape)
-    y = torch.zeros_like(x)
-    for t in range(x.size(1)):
-        step = delta[:, t].unsqueeze(-1)
-        h = (step * a).exp() * h + step * b[:, t].unsqueeze(1) * x[:, t].unsqueeze(-1)
-        y[:, t] = (h @ c[:, t].unsqueeze(-1)).squeeze() + d * x[:, t]
-    return y.to(u.dtype)
-"""
-
-CLAMPED = """
-def selective_scan(u, delta, a, b, c, d):
-    wide = torch.promote_types(u.dtype, torch.float32)
-    x, delta, a, b, c, d = (one.to(wide) for one in (u, delta, a, b, c, d))
-    decay = (delta.cumsum(dim=1).unsqueeze(-1) * a).exp()
-    written = (delta * x).unsqueeze(-1) * b.unsqueeze(2)
-    h = decay * (written / decay.clamp(min=1e-12)).cumsum(dim=1)
-    return ((h * c.unsqueeze(2)).sum(dim=-1) + d * x).to(u.dtype)
-"""
-
 MISCONCEPTIONS = [
     *of(
         "selective_scan",
@@ -147,6 +124,14 @@ MISCONCEPTIONS = [
                 "needs the next tokens.",
                 {"[_, x]": "[x, _]"},
             ),
+            "convolution_not_cut": (
+                "Your convolution returns more outputs than there are tokens: its padding adds zeros at both ends. Published code cuts the extra ones off at the "
+                "end; here the window takes the place of the padding.",
+                {
+                    "nn.Conv1d(d_inner, d_inner, config.d_conv, groups=d_inner)": "nn.Conv1d(d_inner, d_inner, config.d_conv, groups=d_inner, padding=config.d_conv - 1)",
+                    "seen.transpose(1, 2)": "seen[:, self.config.d_conv - 1 :].transpose(1, 2)",
+                },
+            ),
             "no_silu_after_the_convolution": (
                 "There is no SiLU between convolution and scan in your layer. Without it the two are one linear thing; B, C and Δ are made from what comes after "
                 "it, too.",
@@ -168,10 +153,6 @@ MISCONCEPTIONS = [
             "a_log_taken_for_a": (
                 "You hand −a_log to the scan as A. The parameter is a logarithm: A = −exp(a_log), negative whatever a_log becomes.",
                 {"self.a_log.to(wide).exp()": "self.a_log"},
-            ),
-            "skip_left_out": (
-                "You have the skip `d`, but the scan is called with zeros for it. Each channel also hands its input on directly.",
-                {"self.d": "torch.zeros_like(self.d)"},
             ),
             # --- the layer: the gate
             "gate_without_silu": (

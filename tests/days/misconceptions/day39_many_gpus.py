@@ -21,74 +21,12 @@ def ring_all_reduce(tensor, group):
         total = total + group.receive(other)
     return total
 """
-THROUGH_THE_FIRST = """\
-def ring_all_reduce(tensor, group):
-    total = tensor.detach().clone()
-    if group.rank == 0:
-        for other in range(1, group.size):
-            total = total + group.receive(other)
-        for other in range(1, group.size):
-            group.send(total, other)
-        return total
-    group.send(total, 0)
-    return group.receive(0)
-"""
-ALONG_A_LINE = """\
-def ring_all_reduce(tensor, group):
-    total, last = tensor.detach().clone(), group.size - 1
-    if group.rank > 0:
-        total = total + group.receive(group.rank - 1)
-    if group.rank < last:
-        group.send(total, group.rank + 1)
-        total = group.receive(group.rank + 1)
-    if group.rank > 0:
-        group.send(total, group.rank - 1)
-    return total
-"""
-CHUNKS_TO_THEIR_OWNERS = """\
-def ring_all_reduce(tensor, group):
-    chunks = list(tensor.detach().flatten().tensor_split(group.size))
-    others = [other for other in range(group.size) if other != group.rank]
-    for other in others:
-        group.send(chunks[other], other)
-    mine = chunks[group.rank]
-    for other in others:
-        mine = mine + group.receive(other)
-    for other in others:
-        group.send(mine, other)
-    chunks[group.rank] = mine
-    for other in others:
-        chunks[other] = group.receive(other)
-    return torch.cat(chunks).view(tensor.shape)
-"""
-MEAN_OF_THOSE_THAT_HAVE_ONE = """\
-def average_gradients(model, group):
-    for parameter in model.parameters():
-        if not parameter.requires_grad:
-            continue
-        have = torch.ones(()).to(parameter.device)
-        gradient = parameter.grad
-        if gradient is None:
-            have, gradient = have * 0, torch.zeros_like(parameter)
-        count = int(ring_all_reduce(have, group))
-        parameter.grad = ring_all_reduce(gradient / max(1, count), group)
-"""
 FILLED_AND_SUMMED = """\
 def gather(piece, shape, group):
     length = piece.numel()
     whole = piece.new_zeros(length * group.size)
     whole[group.rank * length : (group.rank + 1) * length] = piece
     return ring_all_reduce(whole, group)[: math.prod(shape)].view(shape)
-"""
-TO_ALL_AT_ONCE = """\
-def gather(piece, shape, group):
-    pieces = [piece.detach()] * group.size
-    others = [other for other in range(group.size) if other != group.rank]
-    for other in others:
-        group.send(piece, other)
-    for other in others:
-        pieces[other] = group.receive(other)
-    return torch.cat(pieces)[: math.prod(shape)].view(shape)
 """
 MISCONCEPTIONS = [
     *of(
@@ -98,9 +36,10 @@ MISCONCEPTIONS = [
                 "Your sum needs a gradient where the tensors do: it keeps their history in memory. Detach what you add up.",
                 {"tensor.detach()": "tensor"},
             ),
-            "own_numbers_twice": (
-                "You add your own numbers twice to what comes. Each process's numbers count once.",
-                {"chunks[arriving] + _": "chunks[arriving] + chunks[arriving] + _"},
+            "own_numbers_every_round": (
+                "You add your own numbers in every round, not those that arrive: your result is your own tensor, times the number of processes. Add what `receive` "
+                "returned.",
+                AROUND.replace("total + travelling", "total + tensor.detach()"),
             ),
             # --- the ring: too much is sent
             "whole_tensor_around_the_ring": (
@@ -185,6 +124,11 @@ MISCONCEPTIONS = [
                 "Your gradients are sums over the processes: n times too large, as if the learning rate were. Divide by n.",
                 {"gradient / group.size": "gradient"},
             ),
+            "divided_by_its_elements": (
+                "You divide by the number of elements of the gradient. A mean over processes is divided by the number of processes, whatever the size of the "
+                "tensor.",
+                {"gradient / group.size": "gradient / gradient.numel()"},
+            ),
             "divided_after_the_sum": (
                 "You add up, and then divide. In float16 a sum of gradients may overflow whose mean does not: divide before.",
                 {"ring_all_reduce(..., group)": "ring_all_reduce(gradient, group) / group.size"},
@@ -221,10 +165,6 @@ MISCONCEPTIONS = [
             "length_rounded_down": (
                 "You round the length of a piece down: no process keeps the remainder.",
                 {"math.ceil(_ / group.size)": "_ // group.size", "F.pad(flat, ...)": "flat"},
-            ),
-            "always_one_more": (
-                "Your pieces are one element longer than they need to be where the processes divide the number of elements.",
-                {"math.ceil(_ / group.size)": "_ // group.size + 1"},
             ),
             "dealt_out_in_turn": (
                 "You deal the elements out like cards, one for each process in turn. A piece is a stretch of neighbors.",

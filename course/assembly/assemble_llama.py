@@ -1,0 +1,87 @@
+"""`course assemble llama`: the learner's own LLaMA, trained on Shakespeare, quantised, exported, and heard.
+
+It is a run like others, by the commands of `training/`, one after the other. Training runs the learner's
+code in this process, as `course train --answers` does.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from pathlib import Path
+
+import typer
+from rich.rule import Rule
+from rich.text import Text
+
+from course.assembly import graduation, runs
+from course.curriculum import Day
+from course.judging.results import DayResult
+from course.terminal import display
+from training.program import Program
+
+CONFIG = "shakespeare_llama.yaml"
+PROMPT, TOKENS, TEMPERATURE = "ROMEO:\n", 400, 0.8
+
+
+def assemble_llama(
+    program: Program,
+    answers: Path,
+    failing: Callable[[Sequence[Day], Path], list[DayResult]],
+    data_dir: Path | None,
+    steps: int | None,
+) -> None:
+    """Train a LLaMA of the learner's parts, quantise it, export it, and let it speak.
+
+    Args:
+        program: whose commands these are.
+        answers: the folder with the parts.
+        failing: finds among days those that fail; a training that comes to nothing is no way to
+            learn of them.
+        data_dir: where Shakespeare lies, if not in the cache.
+        steps: of the training; those of the config if left out.
+    """
+    console = display.console()
+    with console.status("Checking your parts …"):
+        wrong = failing(runs.days_of_llama(), answers)
+    if wrong:
+        console.print(graduation.warning(wrong))
+    with program.refusals():
+        from training.generation.generate import Sampling
+        from training.launch import options, start  # torch takes a second to import
+        from training.models.onnx_models import MISSING, installed
+        from training.settings import CONFIGS
+        from training.using import answering, export  # torch takes a second to import
+
+        def begin(what: str) -> None:
+            console.print(Rule(Text(what, "bold"), align="left", style="quiet"))
+
+        folder = Path("runs") / f"llama-{datetime.now():%Y%m%d-%H%M%S}"
+        asked = options.request_from(
+            "shakespeare",
+            [],
+            {"steps": steps, "answers": str(answers)},
+            config=CONFIGS / CONFIG,
+            resume=None,
+            out=folder,
+            epochs=None,
+            device="cpu",
+            data_dir=data_dir,
+            provider=program.provider,
+        )
+        begin("Your LLaMA reads Shakespeare")
+        if status := start.run(program, asked, devices=1):
+            raise typer.Exit(status)
+        begin("Its weights, a byte each")
+        small = export.quantize(program, folder, None, "cpu", data_dir)
+        begin("Without PyTorch: ONNX")
+        if installed():
+            export.export(program, folder, folder / "llama.onnx", data_dir)
+        else:
+            console.print(Text(MISSING, "quiet"), soft_wrap=True)
+        begin("It speaks")
+        answering.generate(program, small, PROMPT, TOKENS, Sampling(TEMPERATURE), "cpu")
+        chat = ["course", "chat", "--pretrained", "smollm2-135m", "--answers", str(answers)]
+        told = f"The same parts compute a published model (93 MB, fetched once): {shlex.join(chat)}"
+        console.print(Text(told, "quiet"), soft_wrap=True)

@@ -1,0 +1,42 @@
+"""`course sync`: everything that is made of the references, and the known wrong answers that edit them."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+from rich.text import Text
+
+from course.curriculum import DAYS
+from course.judging.misconceptions import drifted
+from course.terminal import display
+
+
+def sync(
+    only_check: Annotated[
+        bool, typer.Option("--check", help="Write nothing; exit 1 if something has drifted.")
+    ] = False,
+) -> None:
+    """Write stubs and solution cells from the references, and fold the answers in lessons.
+
+    Files that someone has begun are left alone.
+
+    Known wrong answers that no longer fit the references are named, to be edited by hand.
+    """
+    from course.references.sync import Drift  # nbformat takes a second to import
+    from course.references.sync import sync as run
+
+    console = display.console()
+    found = run(write=not only_check)
+    for day in DAYS:
+        found += [Drift(day.misconceptions, what, by_hand=True) for what in drifted(day)]
+    for drift in found:
+        mended = "drifted" if only_check else "by hand" if drift.by_hand else "written"
+        console.print(
+            Text.assemble((f"{'left alone' if drift.theirs else mended:<12}", "quiet"), str(drift))
+        )
+    ours = [drift for drift in found if not drift.theirs]
+    if not ours:
+        console.print("Stubs, solutions, lessons and known wrong answers fit the references.")
+    left = ours if only_check else [drift for drift in ours if drift.by_hand]
+    raise typer.Exit(1 if left else 0)

@@ -1,0 +1,104 @@
+"""The references as an answer's worker gets them: earlier days' definitions, compiled, and no text."""
+
+from __future__ import annotations
+
+import ast
+import base64
+import functools
+import marshal
+from collections.abc import Collection
+
+from course.curriculum import DAYS, PARTS, ROOT, Day, day_of_definition, module_of
+from course.references.imports import Redacted, RedactedReference
+from course.references.text import Reference, reference, without
+
+
+def redacted_references(day: Day) -> Redacted:
+    """What answers and checks of a day can import of the references.
+
+    Of those of the day's part of the course, and of those that these or its checks import, all of earlier
+    days; of the others nothing: what a worker does not hold nobody takes home.
+    """
+    files = dict.fromkeys(file for other in DAYS for file in _files(other))
+    needed = _needed(day)
+    return {module_of(file): _redacted(file, day, file in needed) for file in files}
+
+
+def _needed(day: Day) -> set[str]:
+    """The reference files of a day and of those before it in its part, and those that its checks or these
+    import."""
+    by_module = {module_of(file): file for other in DAYS for file in _files(other)}
+    [part] = [part for part in PARTS if day in part.days]
+    needed: set[str] = set()
+    waiting = [file for other in part.days if other.number <= day.number for file in _files(other)]
+    if day.checks.exists():
+        waiting += _imported(ast.parse(day.checks.read_text(encoding="utf-8")), by_module)
+    while waiting:
+        file = waiting.pop()
+        if file not in needed:
+            needed.add(file)
+            waiting += _imported(reference(file).tree, by_module)
+    return needed
+
+
+def _files(day: Day) -> list[str]:
+    return [file for file in day.references if (ROOT / file).exists()]
+
+
+def _imported(tree: ast.Module, by_module: dict[str, str]) -> list[str]:
+    modules = [node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
+    modules += [
+        a.name for node in ast.walk(tree) if isinstance(node, ast.Import) for a in node.names
+    ]
+    return [by_module[name] for name in modules if name in by_module]
+
+
+@functools.cache
+def _redacted(file: str, day: Day, is_needed: bool) -> RedactedReference:
+    withheld = {
+        name: other.number
+        for other in DAYS
+        for name in other.exercises
+        if day_of_definition(file, name) == other
+        and (other.number >= day.number or not is_needed or name not in reference(file).definitions)
+    }
+    if not is_needed:
+        return RedactedReference("", (), withheld, foreign=True)
+    source = reference(file)
+    offered = tuple(without(withheld, source))
+    return RedactedReference(_compiled(source, offered), offered, withheld, foreign=False)
+
+
+def _compiled(source: Reference, offered: Collection[str]) -> str:
+    """Definitions as code, without what only a reader needs."""
+    body = [node for node in source.tree.body if getattr(node, "name", None) in {None, *offered}]
+    text = ast.unparse(ast.Module(body, type_ignores=[]))
+    tree = _Bare().visit(ast.parse(text))
+    used = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
+    tree.body = [node for node in tree.body if not _is_idle(node, used)]
+    code = compile(ast.fix_missing_locations(tree), f"<{source.module}>", "exec", dont_inherit=True)
+    return base64.b64encode(marshal.dumps(code)).decode("ascii")
+
+
+class _Bare(ast.NodeTransformer):
+    """Takes docstrings and annotations away."""
+
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
+        node.returns = None
+        return self.visit_ClassDef(node)
+
+    def visit_ClassDef(self, node: ast.FunctionDef | ast.ClassDef) -> ast.AST:
+        if ast.get_docstring(node) is not None:
+            node.body = node.body[1:] or [ast.Pass()]
+        return self.generic_visit(node)
+
+    def visit_arg(self, node: ast.arg) -> ast.AST:
+        node.annotation = None
+        return node
+
+
+def _is_idle(node: ast.stmt, used: set[str]) -> bool:
+    """Whether it is an import of names that nothing uses, or a module's docstring."""
+    if isinstance(node, ast.Import | ast.ImportFrom):
+        return not {(one.asname or one.name).split(".")[0] for one in node.names} & used
+    return isinstance(node, ast.Expr)
