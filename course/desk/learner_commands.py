@@ -289,9 +289,9 @@ def reset(day: OneDay) -> None:
 def lesson(day: OneDayOrNext = None) -> None:
     """Open a copy of the day's lesson, to run and to change."""
     day = day or next_day()
+    recalling.begin(day, date.today())
     if day.lesson.exists():
         display.console().print(Text(str(times(day)).replace("*", ""), "quiet"))
-    recalling.begin(day, date.today())
     _open_copy(day, day.lesson, _without_outputs)
 
 

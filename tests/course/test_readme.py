@@ -5,6 +5,7 @@ import re
 import pytest
 
 from course.curriculum import DAYS, ROOT
+from course.references.lessons import times
 from course.workers.limits import LONGEST_DAY, MOST_MEMORY, PATIENCE, WAITING
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -21,6 +22,13 @@ def test_the_table_of_days():
         assert (f"(lessons/{day.stem}.ipynb)" in row) == day.ready
         assert ("not there yet" in row) != day.ready
         assert all(f"`{name}`" in row for name in day.exercises)
+
+
+def test_ten_evenings_are_as_short_as_it_says():
+    chosen = README.partition("of less than two hours: days ")[2].partition(".")[0]
+    spent = [times(DAYS[int(number) - 1]) for number in re.findall(r"\d+", chosen)]
+    assert len(spent) == 10
+    assert max(one.reading + one.exercise for one in spent) < 120
 
 
 PAGES = sorted(ROOT.glob("docs/*.md"))
