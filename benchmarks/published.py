@@ -114,7 +114,8 @@ def _twin(model: LLaMA) -> LLaMA:
     with torch.device("meta"):
         twin = LLaMA(model.config)
     twin.load_state_dict(model.state_dict(), assign=True)
-    twin.angles = model.angles
+    for new, old in zip(twin.blocks, model.blocks, strict=True):
+        new.self_attn.angles = old.self_attn.angles
     return twin.eval()
 
 

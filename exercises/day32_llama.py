@@ -88,8 +88,8 @@ class LLaMA(nn.Module):
 
         The chunk follows what the cache holds; without a cache it is the full text.
 
-        - A block takes the chunk's cosines and sines as its fourth argument: `rotation_of(self, past, x)`
-          computes them from `self.angles`, the blocks' own tensor. Without them each block computes its own.
+        - A block takes the chunk's cosines and sines as its fourth argument: `rotation_of(block.self_attn,
+          past, x)` computes them from a block's angles. Without them each block computes its own.
         - `tokens` holds ids `(B, T)`; T may be 0. There is no padding mask: padding at the end of a
           shorter row does not change what precedes it.
         - `cache` is one of `new_cache(config, B, max_len)` that has read the tokens before these;
@@ -105,7 +105,7 @@ class LLaMA(nn.Module):
                 heads or rows, a different dtype or device, or no room.
         """
         # 1. Check that cached and new tokens fit into the context. Only attention uses positions.
-        # 2. Compute the cosines and sines of these positions, once for all layers.
-        # 3. Apply the blocks in turn, each with its own layer of the cache.
-        # 4. Normalize, and compute the logits.
+        # 2. Apply the blocks in turn, each with its own layer of the cache. Compute the cosines and sines of
+        #    these positions once: the layers share their angles.
+        # 3. Normalize, and compute the logits.
         raise NotImplementedError

@@ -142,8 +142,9 @@ def _llama(
     """`last`: the logits `(B, 1, V)` of the last position only."""
     past = past_length(tokens, cache, self.config)
     x = self.embed(tokens)  # (B, T, d_model)
-    rotation = rotation_of(self, past, x)  # (T, d_k) each
+    rotation = None
     for layer, block in enumerate(self.blocks):
+        rotation = rotation or rotation_of(block.self_attn, past, x)  # (T, d_k) each
         x = block(x, cache, layer, rotation)  # (B, T, d_model)
     x = x[:, -1:] if last else x
     return self.head(self.norm(x))  # (B, T, V)

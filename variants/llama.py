@@ -239,7 +239,6 @@ class LLaMA(nn.Module):
             angles = rope_angles(
                 config.d_model // config.n_heads, config.context, config.base
             )  # (context, pairs)
-        self.angles = angles
         # 3. Make the blocks, each with its own weights, the final norm, and the head.
         self.blocks = nn.ModuleList(LLaMABlock(config, angles) for _ in range(config.n_layers))
         self.norm = RMSNorm(config.d_model, config.eps)
@@ -263,10 +262,11 @@ class LLaMA(nn.Module):
         # 1. Check that cached and new tokens fit into the context. Only attention uses positions.
         past = past_length(tokens, cache, self.config)
         x = self.embed(tokens)  # (B, T, d_model)
-        # 2. Compute the cosines and sines of these positions, once for all layers.
-        rotation = rotation_of(self, past, x)  # (T, d_k) each
-        # 3. Apply the blocks in turn, each with its own layer of the cache.
+        # 2. Apply the blocks in turn, each with its own layer of the cache. Compute the cosines and sines of
+        #    these positions once: the layers share their angles.
+        rotation = None
         for layer, block in enumerate(self.blocks):
+            rotation = rotation or rotation_of(block.self_attn, past, x)  # (T, d_k) each
             x = block(x, cache, layer, rotation)  # (B, T, d_model)
-        # 4. Normalize, and compute the logits.
+        # 3. Normalize, and compute the logits.
         return self.head(self.norm(x))  # (B, T, V)

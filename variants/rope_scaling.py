@@ -63,6 +63,5 @@ def stretch(model: nn.Module, divisors: Float[Tensor, " pairs"]) -> None:
     if divisors.shape != angles.shape[1:]:
         raise ValueError(f"divisors must have {angles.size(1)} pairs, got {len(divisors)}")
     stretched = angles / divisors.to(angles)  # (context, pairs)
-    model.angles = stretched
     for block in model.blocks:
         block.self_attn.angles = stretched

@@ -8,10 +8,12 @@ norm and by Python's own sines, and one test compares with transformers as it is
 import copy
 import dataclasses
 import math
+from collections import Counter
 
 import pytest
 import torch
 import torch.nn.functional as F
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from tests.reference.oracles import assert_agree, assert_same_gradients, randomised
 from tests.variants.recorders import Results
@@ -274,6 +276,30 @@ def test_a_long_context_costs_nothing_until_it_is_read():
         model(texts(config, 1, 8), cache)
         model(texts(config, 1, 1), cache)
     assert 0 < results.largest < 1000
+
+
+class Called(TorchDispatchMode):
+    """Counts what is called, by name."""
+
+    def __init__(self):
+        super().__init__()
+        self.names = Counter()
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        self.names[function.overloadpacket.__name__] += 1
+        return function(*args, **(kwargs or {}))
+
+
+@torch.no_grad()
+def test_a_decoded_token_computes_one_cosine_and_one_sine_for_all_layers():
+    """In float32, where they are converted: what else is copied would come from another device."""
+    config = dataclasses.replace(SMALL, n_layers=8)
+    model, cache = LLaMA(config).float(), new_cache(config, 1, 16)
+    model(texts(config, 1, 5), cache)
+    with Called() as called:
+        model(texts(config, 1, 1), cache)
+    counted = {name: called.names[name] for name in ("cos", "sin", "_to_copy", "tril", "ones")}
+    assert counted == {"cos": 1, "sin": 1, "_to_copy": 2, "tril": 0, "ones": 0}
 
 
 def test_positions_count_by_their_differences_up_to_the_last():

@@ -11,7 +11,7 @@ MISCONCEPTIONS = of(
         ),
         "angles_in_half_precision": (
             "You round the angles to the weights' dtype. From position 256 on bfloat16 has no number between n and n + 2: neighbors are rotated by the same angle. Angles stay in float32 at least.",
-            {"rotation = _": "for block in self.blocks:\n    self.angles = block.self_attn.angles = self.angles.to(x.dtype)\nrotation = _"},
+            {"x = self.embed(tokens)": "x = self.embed(tokens)\nfor block in self.blocks:\n    block.self_attn.angles = block.self_attn.angles.to(x.dtype)"},
         ),
         "angles_in_float32": (
             "Your angles are in float32, in a float64 model too, and its logits have only seven digits. `rope_angles` returns what float64 needs.",
