@@ -29,8 +29,8 @@ from course.workers.tracing import OUT_OF_SIGHT
 NUMPY_DAYS = range(1, 8)
 TORCH_DAYS = range(8, 41)
 EVERY_DAY = range(1, 41)
-# Day 9 is about the heads, so its answer may use torch's own attention.
-ATTENDING = (8, *range(10, 15), 23, *range(25, 28), *range(30, 35))
+# Days 9 and 23 are about the heads, so their answers may use torch's own attention.
+ATTENDING = (8, *range(10, 15), *range(25, 28), *range(30, 35))
 HEADS = (*range(8, 15), 23, *range(25, 28), *range(30, 37))
 NORMS = (*range(11, 15), 28)
 

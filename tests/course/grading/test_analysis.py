@@ -58,7 +58,7 @@ READY_MADE = {
     7: ["onnx.reference.ReferenceEvaluator", "jax.grad"],
     8: ["torch.jit.script", "torch.overrides.TorchFunctionMode", "torch._C.DisableTorchFunction"],
     11: ["torch.nn.functional.group_norm", "torch.nn.GroupNorm", "torch.nn.functional.batch_norm"],
-    23: ["torch.nn.functional.scaled_dot_product_attention", "torch.nn.MultiheadAttention"],
+    23: ["torch.nn.MultiheadAttention"],
     28: [f"torch.nn.functional.{name}" for name in ("rms_norm", "group_norm", "gelu", "mish")]
     + [f"torch.nn.{name}" for name in ("RMSNorm", "GroupNorm", "GELU", "Mish")],
     31: ["torch.nn.functional.scaled_dot_product_attention"],
