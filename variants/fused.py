@@ -130,8 +130,9 @@ def _gpt(
             x = block(x)  # (B, T, d_model)
             continue
         attn, ffn = block.sublayer
-        x = x + _cached_self_attention(block.self_attn, attn.norm(x), cache, layer)
-        x = x + block.feed_forward(ffn.norm(x))  # (B, T, d_model)
+        attended = _cached_self_attention(block.self_attn, attn.norm(x), cache, layer)
+        x = x + attn.dropout(attended)  # (B, T, d_model)
+        x = x + ffn.dropout(block.feed_forward(ffn.norm(x)))  # (B, T, d_model)
     x = x[:, -1:] if last else x
     return F.linear(self.norm(x), self.embed.weight)  # (B, T, V)
 

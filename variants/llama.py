@@ -134,10 +134,10 @@ class RotaryAttention(nn.Module):
             raise ValueError(f"n_kv_heads must divide n_heads, got {n_kv_heads=}, {n_heads=}")
         self.n_heads = n_heads
         self.n_kv_heads = n_kv_heads
-        self.d_k = d_model // n_heads
+        d_kv = d_model // n_heads * n_kv_heads
         self.w_q = nn.Linear(d_model, d_model, bias=False)
-        self.w_k = nn.Linear(d_model, n_kv_heads * self.d_k, bias=False)
-        self.w_v = nn.Linear(d_model, n_kv_heads * self.d_k, bias=False)
+        self.w_k = nn.Linear(d_model, d_kv, bias=False)
+        self.w_v = nn.Linear(d_model, d_kv, bias=False)
         self.w_o = nn.Linear(d_model, d_model, bias=False)
         self.angles = angles  # (context, pairs)
 
@@ -173,12 +173,12 @@ class RotaryAttention(nn.Module):
         Float[Tensor, "B n_kv_heads T d_k"],
     ]:
         """Project the tokens to queries, keys and values, and split these into heads."""
-        parts = (
-            self.w_q(x),
-            self.w_k(x),
-            self.w_v(x),
-        )  # (B, T, d_model), twice (B, T, n_kv_heads · d_k)
-        query, key, value = (part.unflatten(-1, (-1, self.d_k)).transpose(1, 2) for part in parts)
+        query, key, value = self.w_q(x), self.w_k(x), self.w_v(x)  # (B, T, heads · d_k) each
+        query = query.unflatten(-1, (self.n_heads, -1)).transpose(1, 2)  # (B, n_heads, T, d_k)
+        key = key.unflatten(-1, (self.n_kv_heads, -1)).transpose(1, 2)  # (B, n_kv_heads, T, d_k)
+        value = value.unflatten(-1, (self.n_kv_heads, -1)).transpose(
+            1, 2
+        )  # (B, n_kv_heads, T, d_k)
         return query, key, value
 
 

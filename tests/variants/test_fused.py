@@ -172,6 +172,19 @@ def test_dropout_is_only_for_training():
     assert torch.equal(model(tokens()), model(tokens()))
 
 
+def test_dropout_falls_on_every_sublayer_beside_a_cache():
+    """With p = 1 nothing reaches the residual stream: the logits are those of the final norm's bias."""
+    config = GPTConfig(**SIZES, dropout=0.0)
+    model = fuse(CachedGPT(config))
+    for connection in (one for block in model.blocks for one in block.sublayer):
+        connection.dropout.p = 1.0
+    before = model(tokens(), new_cache(config, 3, 7))
+    for block in model.blocks:
+        torch.nn.init.ones_(block.self_attn.w_o.bias)
+        torch.nn.init.ones_(block.feed_forward.w_2.bias)
+    assert torch.equal(model(tokens(), new_cache(config, 3, 7)), before)
+
+
 @pytest.mark.parametrize("name", MAKE)
 def test_it_compiles_whole(name):
     """No break in the graph: `torch.compile` sees one function."""
