@@ -7,8 +7,9 @@ from dataclasses import asdict
 import pytest
 import sacrebleu
 import torch
+import torch.nn.functional as F
 
-from implementation import Batch, beam_search, greedy_decode
+from implementation import Batch, attention, beam_search, greedy_decode, subsequent_mask
 from tests.training.conftest import POETRY, QUIET, small
 from training.data import tasks
 from training.data.tasks import Translation
@@ -259,18 +260,15 @@ def test_a_picture_that_fails_does_not_cost_the_measurement(runs, monkeypatch):
 
 @pytest.mark.parametrize("name", ["gpt", "llama"])
 def test_attention_of_gpt_and_llama_is_what_their_layers_computed(runs, name, monkeypatch):
-    """What `attention` gave inside them, group by group where heads share keys."""
-    from variants import gpt, grouped_query
+    """The weights of the queries and keys that the layers hand to PyTorch's kernel."""
+    model, computed, kernel = model_of(runs, name), [], F.scaled_dot_product_attention
 
-    model, computed = model_of(runs, name), []
-    for module in (gpt, grouped_query):
+    def seen(query, key, value, **how):
+        shared = key.repeat_interleave(query.size(1) // key.size(1), dim=1)
+        computed.append(attention(query, shared, shared, subsequent_mask(query.size(2)))[1][0])
+        return kernel(query, key, value, **how)
 
-        def seen(*how, inner=module.attention):
-            output = inner(*how)
-            computed.append(output[1].flatten(1, 2).unflatten(1, (2, -1))[0])  # (h, T, T)
-            return output
-
-        monkeypatch.setattr(module, "attention", seen)
+    monkeypatch.setattr(F, "scaled_dot_product_attention", seen)
     (found,) = model.attention("7 green bottles")
     assert found.weights.shape == (2, 15, 15)
     assert found.rows == found.columns == list("7␣green␣bottles")

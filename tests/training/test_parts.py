@@ -184,7 +184,7 @@ def test_an_error_in_a_part_is_told_by_its_line(answers, tmp_path):
 
 def test_a_part_that_is_half_begun_says_so(answers, tmp_path):
     (answers / "day14_make_model.py").write_text(LATER, encoding="utf-8")
-    with pytest.raises(Refused, match="`Generator` is begun, and still ends in the stub's"):
+    with pytest.raises(Refused, match="`Generator` is begun; its `forward` is yours"):
         begun(answers, tmp_path / "run").train(None)
 
 
