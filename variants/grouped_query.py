@@ -121,7 +121,9 @@ class RotaryGroupedQueryAttention(GroupedQueryAttention):
         """Attend as `RotaryAttention` of `llama.py`; `rotation` is not used."""
         query, key, value = self.project(x)
         past = 0 if cache is None else cache.length
-        angles = self.angles[past : past + x.size(1)].to(x.device)  # (T, pairs)
+        angles = self.angles[past : past + x.size(1)]  # (T, pairs)
+        if x.device.type != "mps":  # MPS has no float64: there the angles stay on the CPU
+            angles = angles.to(x.device)
         query = apply_rope(query, angles, layout="halves")  # (B, n_heads, T, d_k)
         key = apply_rope(key, angles, layout="halves")  # (B, n_kv_heads, T, d_k)
         if cache is not None:

@@ -129,7 +129,7 @@ def put_in(definitions: list[tuple[str, str]], folder: Path, answers: str) -> Pu
     used = _exercises(definitions)
     files = _files(folder, used)
     module, own, filled = put_together(files, _references(definitions))
-    if hasattr(module, "RotaryAttention"):  # written flat: here it is to be made of parts
+    if hasattr(module, "RotaryAttention"):  # the flat one, which uses no part of days 29 and 31
         parts = sys.modules["variants.grouped_query"]
         module.RotaryAttention = parts.RotaryGroupedQueryAttention  # type: ignore[attr-defined]
     among = {name for names in used.values() for name in names}
