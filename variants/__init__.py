@@ -34,6 +34,7 @@ Each file replaces one part of the Transformer of `implementation.py`, or of an 
 `llama.py` repeats a few lines of `grouped_query.py` and `rope.py`, so that it can be read alone.
 
 Without a day: `rope_scaling.py` (angles for longer texts), `lora.py` (fine-tuning by low-rank updates, Hu
-2021), `train_gpt.py` (a training loop in one file), `fused.py` and `flash_triton.py` (fast kernels), `hugging_face.py` (published weights), `memory.py`
-(formulas for memory), `onnx_export.py` (files that run without this code).
+2021), `train_gpt.py` (a training loop in one file), `fused.py` and `flash_triton.py` (fast kernels),
+`hugging_face.py` (published weights), `memory.py` (formulas for memory), `onnx_export.py` (files that run
+without this code).
 """
