@@ -445,7 +445,7 @@ def test_every_width_of_terminal(project, answer):
         assert arguments or all(day.title.split()[0] in words for day in DAYS)
 
 
-def test_no_colour(project, answer):
+def test_no_color(project, answer):
     """With NO_COLOR, and without a terminal, not a single escape sequence is printed."""
     project.exercise.write_text(answer, encoding="utf-8")
     assert "\x1b" not in project.course(TERM="xterm-256color").stdout

@@ -48,7 +48,7 @@ MISCONCEPTIONS = [
                 {"variance = ...": "variance = (x**2).mean(axis=-1, keepdims=True) - x.mean(axis=-1, keepdims=True) ** 2"},
             ),
             "root_mean_square": (
-                "You divide by the root of the mean square without subtracting the mean anywhere: that is RMSNorm, which comes on day 28. Layer norm centres each "
+                "You divide by the root of the mean square without subtracting the mean anywhere: that is RMSNorm, which comes on day 28. Layer norm centers each "
                 "vector first.",
                 {"centered = ...": "centered = x"},
             ),
@@ -56,7 +56,7 @@ MISCONCEPTIONS = [
                 "You subtract the mean, but do not divide by the standard deviation. Every vector must have variance 1 before gain and bias are applied.",
                 {"_ / np.sqrt(variance + eps)": "_"},
             ),
-            "divided_but_not_centred": (
+            "divided_but_not_centered": (
                 "You divide by the standard deviation, but do not subtract the mean. Before the bias is added, the result should have mean 0.",
                 {"gain * centered": "gain * x"},
             ),

@@ -99,7 +99,7 @@ MISCONCEPTIONS = [
                 "You set masked weights to 0 after the softmax, so the remaining weights no longer sum to 1. Mask the scores before the softmax.",
                 {"2: scores = ...": "scores = scores"},
             ),
-            "renormalised": (
+            "renormalized": (
                 "You set masked weights to 0 after the softmax and divide the remaining weights by their sum. This is right on paper, but if a masked key has "
                 "a high score, the other weights have been rounded to 0. Mask the scores before the softmax.",
                 {

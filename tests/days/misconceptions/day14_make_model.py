@@ -274,7 +274,7 @@ MISCONCEPTIONS = [
                 {"dropout=0.1": "dropout=0.0"},
             ),
             # --- make_model: the start
-            "not_initialised": (
+            "not_initialized": (
                 "You keep the initialization of `nn.Linear`, uniform within ±1/√inputs: for a square matrix, its variance is a third of Xavier's.",
                 {"nn.init.xavier_uniform_(module.weight)": ""},
             ),
@@ -294,7 +294,7 @@ MISCONCEPTIONS = [
                 "already initialized it.",
                 {"nn.Linear": "nn.Linear | nn.Embedding"},
             ),
-            "generator_not_initialised": (
+            "generator_not_initialized": (
                 "The matrices of the two stacks are initialized, and the generator's is not. It is a weight matrix like the others.",
                 {"model.modules()": "[*model.encoder.modules(), *model.decoder.modules()]"},
             ),

@@ -45,7 +45,7 @@ MISCONCEPTIONS = [
                 "the penalty of one token is ((5 + 1) / 6)^alpha = 1.",
                 {"5 + n": "4 + n"},
             ),
-            "cut_off_not_penalised": (
+            "cut_off_not_penalized": (
                 "Hypotheses cut off at `max_len` keep their log-probability without a penalty, and you compare them with the scores of finished ones. Both "
                 "need the same penalty.",
                 {"5 + n": "5 + n * (next_tokens == end) + 1 * (next_tokens != end)", "4: _ / ... ** alpha": "torch.where(_.isinf(), -math.inf, math.inf)"},

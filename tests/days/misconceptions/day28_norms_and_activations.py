@@ -58,7 +58,7 @@ MISCONCEPTIONS = [
                 {"wide = ...": "wide = x"},
             ),
             # --- RMSNorm: which numbers
-            "rms_centred": (
+            "rms_centered": (
                 "You subtract the mean: that is a LayerNorm without its bias. RMSNorm leaves the mean in the vector, and saves its computation.",
                 {"wide = _": "wide = _\nwide = wide - wide.mean(dim=-1, keepdim=True)"},
             ),
@@ -191,8 +191,8 @@ MISCONCEPTIONS = [
                 "room for the difference. Subtract the mean first, then square.",
                 {"variance = ...": "variance = split.square().mean(dim=-1, keepdim=True) - split.mean(dim=-1, keepdim=True).square()"},
             ),
-            "group_not_centred": (
-                "You do not subtract the mean: that is RMSNorm in groups. GroupNorm centres each group first.",
+            "group_not_centered": (
+                "You do not subtract the mean: that is RMSNorm in groups. GroupNorm centers each group first.",
                 {"split - ...": "split"},
             ),
             "group_statistics_detached": (

@@ -57,7 +57,7 @@ MISCONCEPTIONS = of(
             "give nonsense.",
             {"config.base": ""},
         ),
-        "angles_learnt": (
+        "angles_learned": (
             "Your angles are a parameter: they would be trained and saved. They are given by the formula, and stay as they are.",
             {"angles = _": "angles = _\nangles = nn.Parameter(angles.float())"},
         ),
@@ -100,7 +100,7 @@ MISCONCEPTIONS = of(
             "You multiply the embeddings by √d_model, as the paper of 2017 has it (§3.4). LLaMA does not. (Gemma, which looks like it, does.)",
             {"self.embed(tokens)": "self.embed(tokens) * self.config.d_model**0.5"},
         ),
-        "positions_learnt_and_added": (
+        "positions_learned_and_added": (
             "You add learned positions to the tokens, as GPT-2 does. In LLaMA nothing is added: each layer turns its queries and keys, and that is all it knows "
             "of positions.",
             {

@@ -25,7 +25,7 @@ MISCONCEPTIONS = [
                 {"scores.softmax(dim=-1)": "scores.sigmoid()"},
             ),
             # --- the router: weights
-            "weights_not_renormalised": (
+            "weights_not_renormalized": (
                 "Your weights are the probabilities as they are, and do not sum to 1. That is Switch's way; here, as in Mixtral, they are divided by what the "
                 "chosen experts have between them.",
                 {"weights = ...": "pass"},

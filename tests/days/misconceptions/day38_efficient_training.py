@@ -313,7 +313,7 @@ MISCONCEPTIONS = [
                 "You differentiate the loss as it is, and then divide the gradients by the scale. Scale it first.",
                 {"scaler.scale(_)": "_"},
             ),
-            "optimiser_asked_directly": (
+            "optimizer_asked_directly": (
                 "You let the optimizer step yourself. Whether there is a step is the scaler's decision.",
                 {"scaler.step(optimizer)": "optimizer.step()"},
             ),

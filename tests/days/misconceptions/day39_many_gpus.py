@@ -4,11 +4,11 @@ from course.judging.misconceptions import of, on_devices
 
 AROUND = """\
 def ring_all_reduce(tensor, group):
-    total, travelling = tensor.detach().clone(), tensor.detach()
+    total, traveling = tensor.detach().clone(), tensor.detach()
     for _ in range(group.size - 1):
-        group.send(travelling, (group.rank + 1) % group.size)
-        travelling = group.receive((group.rank - 1) % group.size)
-        total = total + travelling
+        group.send(traveling, (group.rank + 1) % group.size)
+        traveling = group.receive((group.rank - 1) % group.size)
+        total = total + traveling
     return total
 """
 TO_EVERYBODY = """\
@@ -39,7 +39,7 @@ MISCONCEPTIONS = [
             "own_numbers_every_round": (
                 "You add your own numbers in every round, not those that arrive: your result is your own tensor, times the number of processes. Add what `receive` "
                 "returned.",
-                AROUND.replace("total + travelling", "total + tensor.detach()"),
+                AROUND.replace("total + traveling", "total + tensor.detach()"),
             ),
             # --- the ring: too much is sent
             "whole_tensor_around_the_ring": (

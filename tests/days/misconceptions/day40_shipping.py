@@ -115,7 +115,7 @@ MISCONCEPTIONS = [
                 "copy of the bias.",
                 {"self.register_buffer('scale', scale)": "self.linear = linear\nself.register_buffer('scale', scale)"},
             ),
-            "dequantised_once": (
+            "dequantized_once": (
                 "After its first call your module keeps the dequantized weights, to save time. They are the memory that quantization should save.",
                 {"sums = _": "self.kept = self.quantized.to(wide)\nsums = _"},
             ),
