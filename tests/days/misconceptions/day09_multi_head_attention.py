@@ -339,8 +339,8 @@ MISCONCEPTIONS = [
         {
             # An answer need not have the switch, so a wrong one ignores it, too. (The text stays findable for a second mistake.)
             "fused_drops_in_evaluation_mode": (
-                "When the weights are not stored, you drop in evaluation mode as well. The fused kernel is a function and does not know the module's "
-                "mode: pass it a probability of 0 in evaluation mode.",
+                "When the weights are not stored, you apply dropout in evaluation mode as well. The fused kernel is a function that does not know the "
+                "module's mode: pass it a probability of 0 in evaluation mode.",
                 {"_ if self.training else 0.0": "_"},
             ),
         },
@@ -350,7 +350,8 @@ MISCONCEPTIONS = [
         "MultiHeadedAttention",
         {
             "heads_joined_on_the_cpu": (
-                "You join the heads in a tensor that you made on the CPU. Make it on the device of what goes into it: `device=query.device`, or `torch.zeros_like`.",
+                "You join the heads in a tensor that you create on the CPU. Create it on the device of its contents: `device=query.device`, or "
+                "`torch.zeros_like`.",
                 {"heads.transpose(1, 2).flatten(-2)": "torch.zeros(query.shape, dtype=query.dtype) + heads.transpose(1, 2).flatten(-2)"},
             ),
         },

@@ -343,8 +343,8 @@ MISCONCEPTIONS = [
                 {"return ...": "return [copy.deepcopy(module) for _ in range(n)]"},
             ),
             "a_sequential": (
-                "You return an `nn.Sequential`, which feeds each module into the next with one argument. Encoder layers also need a mask. Return an "
-                "`nn.ModuleList`, which only stores modules.",
+                "You return an `nn.Sequential`, which passes each module's output to the next module as its only argument. Encoder layers also need a mask. "
+                "Return an `nn.ModuleList`, which only stores modules.",
                 {"return ...": "return nn.Sequential(*(copy.deepcopy(module) for _ in range(n)))"},
             ),
             "one_too_few": (
