@@ -317,7 +317,8 @@ MISCONCEPTIONS = [
                 {"2 * config.n_layers": "config.n_layers"},
             ),
             "biases_not_zero": (
-                "Your matrices are initialized correctly, but your biases are not initialized to 0. PyTorch's own layers do not start their biases at 0.",
+                "Your matrices are initialized correctly, but your biases are not initialized to 0. PyTorch's own layers do not initialize their biases to 0 "
+                "either.",
                 {"nn.init.zeros_(parameter)": ""},
             ),
             "blocks_start_equal": (

@@ -234,7 +234,7 @@ MISCONCEPTIONS = [
                 {"nn.init.trunc_normal_(parameter, std=0.02, a=-0.04, b=0.04)": ""},
             ),
             "biases_not_0": (
-                "Your biases are not initialized to 0, but BERT's are. PyTorch's own layers do not start their biases at 0.",
+                "Your biases are not initialized to 0, but BERT's are. PyTorch's own layers do not initialize their biases to 0.",
                 {"name.endswith('bias')": "False"},
             ),
             "normal_not_cut_off": (
