@@ -227,7 +227,7 @@ MISCONCEPTIONS = [
             # --- gelu
             "gelu_curves_exchanged": (
                 'You swapped the two curves: "none" is the definition, with the error function, and "tanh" is the approximation. They differ by less than '
-                "0.001, but in a deep model such differences add up.",
+                "0.001, but a model trained with one curve should run with the same curve.",
                 {"2: 'none'": "'tanh'"},
             ),
             "gelu_always_exact": (
