@@ -115,7 +115,7 @@ MISCONCEPTIONS = [
                 {"offset = ...": "offset = 0 if causal else None"},
             ),
             "oneself_hidden": (
-                "A query does not attend to the key at its own position. It may, because this key is not later than the query.",
+                "A query does not attend to the key at its own position. It must be allowed to, because this key is not later than the query.",
                 {"_ > last": "_ >= last", "last - columns.start + 1": "last - columns.start"},
             ),
             "next_key_visible": (
