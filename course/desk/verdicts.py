@@ -243,9 +243,18 @@ def _color(status: str) -> str:
     return status if status in MARKS else "error"
 
 
-def hint(day: Day, exercise: str, shown: Mapping[int, str], total: int) -> RenderableType:
-    """Hints by their numbers; to be printed with `crop=False`."""
+def hint(
+    day: Day,
+    exercise: str,
+    shown: Mapping[int, str],
+    total: int,
+    found: CheckResult | None = None,
+) -> RenderableType:
+    """Hints by their numbers, after what the last check found; to be printed with `crop=False`."""
     blocks: list[RenderableType] = [Text(f"Day {day.number} · {exercise}", "bold")]
+    if found is not None:
+        told = _check_box(found) if found.misconception else safe(found.message.partition("\n")[0])
+        blocks += [Text("Your last check found:", "quiet"), told]
     for number, text in shown.items():
         blocks += [Text(f"Hint {number} of {total}", "quiet"), Prose(text)]
     if total not in shown:
