@@ -296,6 +296,7 @@ def tried(cells: list[nbformat.NotebookNode]) -> list[nbformat.NotebookNode]:
 
 
 @pytest.mark.by_turn
+@pytest.mark.timeout(3600)  # with all seeds and steps
 @pytest.mark.parametrize("day", WRITTEN, ids=lambda day: day.stem)
 def test_what_it_suggests_to_change_runs(day):
     """With the values in the metadata of the suggestion's cell."""
