@@ -29,7 +29,7 @@ from website.drawing import transformer
 WRITTEN = [day for day in DAYS if day.lesson.exists()]
 EXERCISES = [(day, name) for day in WRITTEN for name in day.exercises]
 
-SHORTEST = 6  # tokens of a line that can be recognised
+SHORTEST = 6  # tokens of a line that can be recognized
 SHOWN = 0.75  # share of a line's tokens that stand in the lesson in one stretch
 # What any line of code is made of: a line of nothing else tells nothing.
 EVERYWHERE = {*"=(),.:", "name", "return", "if"}
