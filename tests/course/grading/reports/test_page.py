@@ -235,7 +235,7 @@ def test_misconceptions(report, made_up):
     learners[2].days[1] = made_up.day(2, wrong=2, misconception="mask_inverted", message="x\ny")
     page = report(made_up.graded(*learners))
     words = page.text("misconceptions")
-    assert "A word such as not_scaled is what the results call a mistake." in words
+    assert "A word such as not_scaled is the name of a mistake in the results." in words
     assert f"Day 2 · Attention 2 × not_scaled {told} a, b 1 × mask_inverted" in words
     assert words.endswith("may be attended to. c")
     section = page.root.find(".//*[@id='misconceptions']")
@@ -248,8 +248,8 @@ def test_numbers_behind_names(report, made_up):
     learner = made_up.learner("a_12")
     downloads = {"a_12": SystemDownload("Moodle", "x/feedback.html")}
     words = report(made_up.graded(learner, downloads=downloads)).text("glance")
-    assert "The number behind a name is the one that Moodle knows this learner by." in words
-    assert "The number behind" not in report(made_up.graded(learner)).text()
+    assert "The number after a name identifies the learner in Moodle." in words
+    assert "The number after" not in report(made_up.graded(learner)).text()
 
 
 def test_choices_between_files(report, made_up):
@@ -259,7 +259,7 @@ def test_choices_between_files(report, made_up):
     other.ignored.append(FileNote("day1.py", "", "'day01.py' was taken, which is the same"))
     words = report(made_up.graded(learner, other)).text("by-hand")
     chosen = words.split("Choices between files")[1].split("Shortcuts")[0]
-    assert "a old/day1.py was not: 'new/day1.py' was taken, which is later" in chosen
+    assert "a old/day1.py was not graded: 'new/day1.py' was taken, which is later" in chosen
     assert "b day1.py" not in chosen
     assert "Choices between files" not in report(made_up.graded(other)).text("by-hand")
 
@@ -270,7 +270,7 @@ def test_by_hand(report, made_up):
     learner.review.extend(Shortcut(2, line, "torch.nn.<b>") for line in range(1, 41))
     pair = Alike("a", "<i>b", [1, 2, 8], 0.934)
     words = report(made_up.graded(learner, alike=[pair])).text("by-hand")
-    assert "None of this is a verdict, and none of it cost a point." in words
+    assert "Nothing in this section is a verdict or cost a point." in words
     assert "a day 2, line 1: torch.nn.<b>" in words
     assert "and 28 more" in words
     assert "93 % a and <i>b days 1–2, 8" in words
@@ -284,7 +284,7 @@ def test_what_the_course_gives(report, made_up):
     words = report(made_up.graded(made_up.learner("a"))).text("by-hand")
     assert "No submission is the same as, or close to, the worked solution or the stub." in words
     assert "No pair stands out in this class." in words
-    assert "What this can see:" in words and "What it cannot:" in words
+    assert "can find:" in words and "cannot find:" in words
 
 
 def test_not_graded(report, made_up):
