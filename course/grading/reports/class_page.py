@@ -43,7 +43,7 @@ SIGNS = MARKS | {"error": "!", HALF_RIGHT: "½", NOT_HANDED_IN: "·"}
 LABELS = {
     "watertight": "passed and watertight",
     HALF_RIGHT: "half right: some exercises earn their points",
-    "in_progress": "begun, the rest untouched",
+    "in_progress": "begun, not finished",
     "not_started": "stub untouched",
 }
 STUCK = ("error", "failed", HALF_RIGHT, "in_progress")
