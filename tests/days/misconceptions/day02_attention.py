@@ -64,8 +64,8 @@ MISCONCEPTIONS = of(
             {"np.where(mask, scores, _)": "np.where(~mask, scores, _)", "np.where(mask, weights, 0)": "np.where(~mask, weights, 0)"},
         ),
         "mask_inverted_once": (
-            "You hide the scores where the mask is True, but True means *may be attended to*: the visible keys get the lowest score. When the forbidden "
-            "weights are then set to 0, almost nothing is left.",
+            "You hide the scores where the mask is True, but True means *may be attended to*: the visible keys get the lowest score, and all weight goes to "
+            "the forbidden keys. When their weights are then set to 0, nothing is left.",
             {"np.where(mask, scores, _)": "np.where(mask, _, scores)"},
         ),
         "masked_by_index": (

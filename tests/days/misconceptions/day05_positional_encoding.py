@@ -105,7 +105,7 @@ MISCONCEPTIONS = of(
             {"np.arange(max_len)": "np.arange(max_len) / max_len"},
         ),
         "degrees": (
-            "You convert the angles from degrees to radians. They are in radians already, which is what NumPy's sine expects.",
+            "You convert the angles from degrees to radians. They are already in radians, which is what NumPy's sine expects.",
             {"angles = _": "angles = np.radians(_)"},
         ),
         "odd_width_raises": (
