@@ -130,8 +130,8 @@ MISCONCEPTIONS = of(
             {"return _, weights": "return _"},
         ),
         "keys_and_values_exchanged": (
-            "Keys and values have changed places: your queries are compared with the values, and the keys are mixed. Scores come from the keys; the weights "
-            "then mix the values.",
+            "You swapped keys and values: queries are compared with the values, and the weights then mix the keys. Scores come from the keys; the weights mix "
+            "the values.",
             {"np.swapaxes(key, -2, -1)": "np.swapaxes(value, -2, -1)", "weights @ value": "weights @ key"},
         ),
         "all_axes_transposed": (

@@ -109,7 +109,7 @@ MISCONCEPTIONS = of(
             {"angles = _": "angles = np.radians(_)"},
         ),
         "odd_width_raises": (
-            "Your table works only for an even d_model. An odd d_model has one more sine than cosines, so leave out the cosine of the last angle.",
+            "Your table works only for an even d_model. An odd d_model has one more sine than it has cosines, so leave out the cosine of the last angle.",
             {"angles[...]": "angles"},
         ),
         "odd_width_last_column_empty": (

@@ -82,8 +82,8 @@ MISCONCEPTIONS = [
                 {"2: mask is not None": "mask"},
             ),
             "mask_gets_an_axis_here": (
-                "Your function adds an axis for heads to the mask. Attention must not assume that there are heads: they are just leading axes, and the caller "
-                "(day 9) gives the mask its axis.",
+                "Your function adds an axis for heads to the mask. Heads are just leading axes, so attention must not assume a head axis: the caller (day 9) "
+                "adds it to the mask.",
                 {"2: scores = _": "mask = mask.unsqueeze(1)\nscores = _"},
             ),
             "mask_ignored": (
