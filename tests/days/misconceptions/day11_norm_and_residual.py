@@ -115,7 +115,7 @@ MISCONCEPTIONS = [
                 "You divide by the root mean square without subtracting the mean: this is RMSNorm, the subject of day 28. Layer norm subtracts the mean first.",
                 statistics("wide.square().mean(dim=-1, keepdim=True)", "0.0"),
             ),
-            "not_centred": (
+            "not_centered": (
                 "You divide by the standard deviation, but do not subtract the mean. Before the bias is added, the result should have mean 0.",
                 {"centered = ...": "centered = wide"},
             ),
@@ -190,7 +190,7 @@ MISCONCEPTIONS = [
                     "centered * _.rsqrt()": "centered / _.sqrt()",
                 },
             ),
-            "x_centred_in_place": (
+            "x_centered_in_place": (
                 "You subtract the mean from x in place. The caller still needs x for the residual connection. (And PyTorch raises an error if x is a leaf "
                 "that requires grad.)",
                 {"wide = _": "x -= x.mean(dim=-1, keepdim=True)\nwide = _"},

@@ -105,7 +105,7 @@ MISCONCEPTIONS = [
                 "to these ids instead of reading from them.",
                 ALL_LEFT | {"_.scatter(-1, left[order], out)": "out.gather(-1, order)"},
             ),
-            "top_p_not_renormalised": (
+            "top_p_not_renormalized": (
                 "The probabilities in the nucleus do not sum to 1. Divide by their sum.",
                 {"probabilities = probabilities / ...": ""},
             ),
