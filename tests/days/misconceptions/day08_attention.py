@@ -269,7 +269,7 @@ MISCONCEPTIONS = [
                 {"scores.masked_fill(~mask, torch.finfo(wide).min)": "torch.where(mask, scores, torch.full(scores.shape, torch.finfo(wide).min, dtype=wide))"},
             ),
             "root_made_on_the_cpu": (
-                "You divide by a tensor that you create on the CPU, whatever device the queries are on. √d_k can be a plain number: `math.sqrt` returns one.",
+                "You divide by a tensor that you create on the CPU, whatever device the queries are on. Use `math.sqrt`, which returns a plain number.",
                 {"math.sqrt(query.size(-1))": "torch.tensor([query.size(-1)], dtype=wide).sqrt()"},
             ),
         },
