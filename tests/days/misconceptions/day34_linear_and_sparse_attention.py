@@ -209,7 +209,7 @@ MISCONCEPTIONS = [
                 {"near = _": "distance = torch.minimum(distance, size - distance)\nnear = _"},
             ),
             "without_itself": (
-                "No token attends to itself. The distance of a token to itself is 0, which is within any window.",
+                "Your window leaves out the token itself. The distance of a token to itself is 0, which is within any window.",
                 {"near = _": "near = _ & (distance > 0)"},
             ),
             "zero_means_no_window": (
