@@ -106,8 +106,8 @@ MISCONCEPTIONS = [
             ),
             # --- memory: right numbers, in a way that the day is there to avoid
             "table_of_scores": (
-                "Your numbers are right, but you have T × T of them in memory, probably because you multiply every query by every key. Add up the products of "
-                "keys and values first. In the causal case, multiply queries by keys only within a chunk.",
+                "Your numbers are right, but a T × T matrix is in memory, probably because you multiply every query by every key. Add up the products of keys "
+                "and values first. In the causal case, multiply queries by keys only within a chunk.",
                 TABLE,
             ),
             "state_for_each_token": (
