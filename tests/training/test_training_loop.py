@@ -88,8 +88,9 @@ def test_batches_accumulated_are_one_large_batch(trainer, double):
 def test_the_gradient_is_cut_to_the_length_that_is_allowed(trainer):
     one = trainer(small(clip=1e-3, factor=0.0))
     lengths = []
-    step = one.optimizer.adam.step
-    one.optimizer.adam.step = lambda: (
+    [adam] = one.optimizer.optimizers
+    step = adam.step
+    adam.step = lambda: (
         lengths.append(
             torch.nn.utils.get_total_norm([p.grad for p in one.objective.parameters.values()])
         )
@@ -506,6 +507,32 @@ def test_weight_decay_is_for_matrices(trainer):
     for name, parameter in one.optimizer.parameters.items():
         kept = 1 - 0.5 * one.optimizer.rate(1) if parameter.ndim > 1 else 1.0
         torch.testing.assert_close(parameter.detach(), before[name] * kept)
+
+
+@pytest.mark.parametrize(("task", "model"), [("copy", "paper"), ("shakespeare", "gpt")])
+def test_muon_is_for_the_matrices_of_layers(trainer, task, model):
+    """AdamW trains embeddings, output layers, biases and norms. A run resumes with the states of both."""
+    settings = small(task, model=model, optimizer="muon", weight_decay=0.1, steps=3)
+    one, other = trainer(settings), trainer(settings)
+    names = one.optimizer.parameters
+    layers = {name for name in names if "layers." in name or "blocks." in name}
+    assert one.optimizer.hidden == {name for name in layers if names[name].ndim == 2} != set()
+    assert not any("emb" in name or "proj" in name.split(".")[-2:] for name in one.optimizer.hidden)
+    one._step([one.task.batch(0)], Window())
+    state = {name: tensor.clone() for name, tensor in one.optimizer.state_dict().items()}
+    other.optimizer.load_state_dict(state)
+    for run in (one, other):
+        run.model.eval()  # no dropout
+        run._step([one.task.batch(1)], Window())
+    for name, parameter in names.items():
+        torch.testing.assert_close(parameter, other.optimizer.parameters[name], rtol=0, atol=0)
+        assert not torch.equal(parameter, state[f"weights.{name}"]), name
+
+
+def test_muon_wants_entire_matrices():
+    for other in ({"shard": True}, {"lora": 8, "pretrained": "smollm2-135m"}):
+        with pytest.raises(Refused, match="optimizer=muon needs entire matrices"):
+            small("text", optimizer="muon", **other)
 
 
 # --- What is kept of it ---------------------------------------------------------------------------

@@ -180,10 +180,6 @@ MISCONCEPTIONS = [
                 "You compute in bfloat16, as PyTorch's and the original Muon do on GPUs. The result has only two or three digits; here it has those of float32 at least.",
                 {"matrix.to(...)": "matrix.bfloat16()"},
             ),
-            "in_its_own_dtype": (
-                "Half precision stays half precision on the way: upcast to float32 first, and return to the dtype of the matrix at the end.",
-                {"matrix.to(...)": "matrix.clone()"},
-            ),
             "always_float32": (
                 "You compute in float32 what comes in float64, and half of its digits are lost.",
                 {"matrix.to(...)": "matrix.float()"},
