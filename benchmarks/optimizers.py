@@ -130,7 +130,9 @@ def main() -> None:
             print(f"{name:6} {rate:6} {loss:.3f}", flush=True)
         best = min(RATES, key=lambda rate: statistics.mean(losses["AdamW"][str(rate)]))
         ramps = [(name, seed) for name in NAMES for seed in SEEDS]
-        for (name, _), ramp in zip(ramps, pool.map(partial(range_test, tokens), ramps), strict=True):
+        for (name, _), ramp in zip(
+            ramps, pool.map(partial(range_test, tokens), ramps), strict=True
+        ):
             print(f"{name:6} range test {ramp}")
         longer = list(pool.map(train, [("AdamW", best, seed, steps) for seed in SEEDS]))
     print(f"a step: {taken['Muon'] / taken['AdamW']:.2f} times as long with Muon")

@@ -134,7 +134,9 @@ class Settings:
                 f"heads must divide d_model, got heads={self.heads}, d_model={self.d_model}"
             )
         if self.optimizer == "muon" and (self.shard or self.lora):
-            raise Refused("optimizer=muon needs entire matrices: it cannot be had with shard or lora")
+            raise Refused(
+                "optimizer=muon needs entire matrices: it cannot be had with shard or lora"
+            )
         if self.task == "translation" and self.source == self.target:
             raise Refused(f"source and target must differ, got {self.source!r} for both")
         if self.tie and self.task == "translation" and not self.joint:
