@@ -212,7 +212,9 @@ def test_what_it_imports_is_there(file):
 # --- The notes on papers --------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("note", sorted((ROOT / "paper_notes").glob("*.md")), ids=lambda note: note.stem)
+@pytest.mark.parametrize(
+    "note", sorted((ROOT / "paper_notes").glob("*.md")), ids=lambda note: note.stem
+)
 def test_the_code_of_a_note_runs(note):
     """Each note has code beside an equation. It runs by itself, as copied, and its last line is a claim."""
     code = re.findall(r"^```python\n(.*?)^```", note.read_text("utf-8"), re.M | re.S)
