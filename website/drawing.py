@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from html import escape
 
-from course.curriculum import DAYS
+from course.curriculum import BY_NUMBER
 
 WIDTH, HEIGHT = 860, 560
 SMALL, LARGE = 620, 860  # widths on the screen
@@ -178,7 +178,7 @@ def transformer(day: int | None = None) -> Diagram:
     lit = {box for box in FRAMES + BLOCKS if day in box.days}
     if day is not None and not lit:
         raise ValueError(f"no part of the drawing belongs to day {day}")
-    title = f"You are here: day {day}, {DAYS[day - 1].title}" if day else "The whole Transformer"
+    title = f"You are here: day {day}, {BY_NUMBER[day].title}" if day else "The whole Transformer"
     width = LARGE if day is None or day in LARGE_DAYS else SMALL
     names = ", ".join(dict.fromkeys(box.label for box in FRAMES + BLOCKS if box in lit))
     says = f"{title} ({names})" if names else title
