@@ -48,8 +48,8 @@ class QKNorm(nn.Module):
     It comes before rotary positions. All heads share the gains.
 
     - `query` and `key` are `RMSNorm(d_k, eps)`, and all that is learned.
-    - Queries and keys are `(…, T, d_k)`, with or without an axis of heads; T and the axes before it may differ
-      between the two. Return both, in this order, with their dtypes. The inputs are not changed.
+    - Queries and keys are `(…, T, d_k)`, with or without an axis of heads; T may differ between the two.
+      Return both, in this order, with their dtypes. The inputs are not changed.
 
     Source: Dehghani et al. 2023, §2.2, with LayerNorm; with RMSNorm: OLMo et al. 2024, *2 OLMo 2 Furious*,
     §2.1; Yang et al. 2025, *Qwen3 Technical Report*, §2.
@@ -125,7 +125,7 @@ class MultiHeadLatentAttention(nn.Module):
 
         Each token attends to itself and to all earlier ones.
 
-        - `cache` is what an earlier call returned, `(B, T_past, d_c + d_r)`, or None for none; it is not changed.
+        - `cache` is what an earlier call returned, `(B, T_past, d_c + d_r)`, or None; it is not changed.
         - Return the output `(B, T, d_model)` and a cache `(B, T_past + T, d_c + d_r)`.
 
         Raises:
