@@ -49,7 +49,11 @@ MISCONCEPTIONS = [
         {
             "biases": (
                 "Your projections have biases, the default of `nn.Linear`. Here none of them has one.",
-                {"self.w_q = ...": "self.w_q = nn.Linear(d, h * config.d_k)", "self.w_dkv = ...": "self.w_dkv = nn.Linear(d, config.d_c)", "self.w_o = ...": "self.w_o = nn.Linear(h * config.d_k, d)"},
+                {
+                    "self.w_q = ...": "self.w_q = nn.Linear(d, h * config.d_k)",
+                    "self.w_dkv = ...": "self.w_dkv = nn.Linear(d, config.d_c)",
+                    "self.w_o = ...": "self.w_o = nn.Linear(h * config.d_k, d)",
+                },
             ),
             "latent_not_normalized": (
                 "Your latent is not normalized. The norm belongs to what is cached.",
