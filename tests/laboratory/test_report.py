@@ -177,7 +177,7 @@ def test_chosen_learning_rates_are_listed() -> None:
     one = simple(task="text", settings=language, learning_rates=[0.5, 1, 2])
     seen = dataclasses.replace(results(one), rates={"narrow": 1.0, "wide": 2.0, "deep": 0.5})
     told = document.report(one, seen)
-    assert "Learning rates: the best of the factors 0.5, 1, 2 for each variant" in told
+    assert "Learning rates: each variant has the best of the factors 0.5, 1, 2, by" in told
     assert "`narrow` 1, `wide` 2 (the largest tried), `deep` 0.5 (the smallest tried)." in told
     assert "Learning rates" not in document.report(one, results(one))
 
