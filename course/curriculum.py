@@ -203,6 +203,11 @@ PARTS = (
             "variants/shipping.py",
         ),
     ),
+    _part(
+        "From a language model to one that reasons",
+        None,
+        (44, "delta_rule", "The delta rule", "delta_rule chunked_delta_rule", "variants/delta.py"),
+    ),
 )
 
 DAYS = tuple(day for part in PARTS for day in part.days)

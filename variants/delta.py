@@ -88,8 +88,9 @@ def chunked_delta_rule(
 ) -> tuple[Float[Tensor, "*batch T d_v"], Float[Tensor, "*batch d_v d_k"]]:
     """Compute `delta_rule` with a few matrix products for each chunk of tokens, the last perhaps shorter.
 
-    Within a chunk that starts from the state S, S_t is γ_t S + Σ_{j ≤ t} Γ_tj u_j k_jᵀ, and each error u_t
-    depends on the errors before it: a triangular system.
+    Within a chunk that starts from the state S, S_t is γ_t S + Σ_{j ≤ t} Γ_tj u_j k_jᵀ: γ_t is the product
+    of the chunk's decays up to t, and Γ_tj that of the decays after j, up to t. Each error u_t depends on the
+    errors before it: a triangular system, in which token t is row t of K, V and U.
 
         (I + tril(diag(β) (K Kᵀ ⊙ Γ), −1)) U = diag(β) (V − diag(γ) K Sᵀ)
 
@@ -99,7 +100,7 @@ def chunked_delta_rule(
     Raises:
         ValueError: an argument of a different shape, or a chunk of no tokens.
 
-    Source: Yang et al. 2024, §3.2 and §3.3 (without decay); Yang, Kautz & Hatamizadeh 2025, §3.3. They
+    Source: Yang et al. 2024, §3.1 and §3.2 (without decay); Yang, Kautz & Hatamizadeh 2025, §3.3. They
     solve for two matrices that do not depend on S (the UT transform), so that all chunks are solved at once.
     """
     _check_shapes(query, key, value, beta, decay, state)
