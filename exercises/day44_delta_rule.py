@@ -72,8 +72,9 @@ def chunked_delta_rule(
 ) -> tuple[Float[Tensor, "*batch T d_v"], Float[Tensor, "*batch d_v d_k"]]:
     """Compute `delta_rule` with a few matrix products for each chunk of tokens, the last perhaps shorter.
 
-    Within a chunk that starts from the state S, S_t is γ_t S + Σ_{j ≤ t} Γ_tj u_j k_jᵀ, and each error u_t
-    depends on the errors before it: a triangular system.
+    Within a chunk that starts from the state S, S_t is γ_t S + Σ_{j ≤ t} Γ_tj u_j k_jᵀ: γ_t is the product
+    of the chunk's decays up to t, and Γ_tj that of the decays after j, up to t. Each error u_t depends on the
+    errors before it: a triangular system, in which token t is row t of K, V and U.
 
         (I + tril(diag(β) (K Kᵀ ⊙ Γ), −1)) U = diag(β) (V − diag(γ) K Sᵀ)
 
@@ -83,17 +84,17 @@ def chunked_delta_rule(
     - The arguments and results are those of `delta_rule`, and `chunk` is the number of tokens of a chunk,
       at least 1. T need not be a multiple of it.
     - For any chunk, outputs, state and gradients are those of `delta_rule`, to rounding.
-    - There is no loop over the tokens of each chunk: with T ≈ 2,000 and chunks of about 95 tokens, there
-      are fewer operations of PyTorch than tokens. A loop over the chunks is fine, and so is one over the
-      positions in a chunk that handles all chunks at once. `torch.linalg.solve_triangular` solves a
-      triangular system, with gradients, in float32 and float64.
+    - There is no loop over the tokens of each chunk: with T ≈ 2,450 and chunks of about 95 tokens, there
+      are fewer than two PyTorch operations for each token. A loop over the chunks is fine, and so is one
+      over the positions in a chunk that handles all chunks at once. `torch.linalg.solve_triangular`
+      solves a triangular system, with gradients, in float32 and float64.
     - Products of decays may underflow to 0 within a chunk, and a decay may be 0: nothing becomes infinite
       or NaN.
 
     Raises:
         ValueError: an argument of a different shape, or a chunk of no tokens.
 
-    Source: Yang et al. 2024, §3.2 and §3.3 (without decay); Yang, Kautz & Hatamizadeh 2025, §3.3. They
+    Source: Yang et al. 2024, §3.1 and §3.2 (without decay); Yang, Kautz & Hatamizadeh 2025, §3.3. They
     solve for two matrices that do not depend on S (the UT transform), so that all chunks are solved at once.
     """
     # 1. Upcast half precision. β and α become columns. The first state is zeros.

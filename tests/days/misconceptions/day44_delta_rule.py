@@ -79,7 +79,7 @@ MISCONCEPTIONS = [
             # --- what the arguments are
             "decay_taken_for_a_logarithm": (
                 "You take the exponential of `decay`, as published functions do with their g. Here it is α itself, the share of the state that stays.",
-                {"decay = ...": "decay = torch.ones_like(beta) if decay is None else decay.exp()"},
+                {"torch.ones_like(beta) if decay is None else decay": "torch.ones_like(beta) if decay is None else decay.exp()"},
             ),
             "queries_scaled": (
                 "Your outputs are 1/√d_k of what they should be. Published functions scale the queries; here they are used as given.",
@@ -87,12 +87,12 @@ MISCONCEPTIONS = [
             ),
             "keys_normalized_here": (
                 "Everything is right for keys of length 1, but you normalize keys yourself. The caller does that: keys are used as given.",
-                {"state = ...": "state = _zeros(key, value) if state is None else state.to(value)\nkey = torch.nn.functional.normalize(key, dim=-1)"},
+                {"outputs = [value[..., :0, :]]": "outputs = [value[..., :0, :]]\nkey = torch.nn.functional.normalize(key, dim=-1)"},
             ),
             # --- the state
             "begins_with_nothing": (
                 "You begin with zeros, whatever state is given. A text that is read in pieces goes on from the state that the piece before it has left.",
-                {"state = ...": "state = _zeros(key, value)"},
+                {"_zeros(key, value) if state is None else state.to(value)": "_zeros(key, value)"},
             ),
             "keeps_the_layout_of_day_34": (
                 "Your state is day 34's, `(…, d_k, d_v)`. Here it is transposed, `(…, d_v, d_k)`, as the papers of the delta rule have it.",
@@ -141,7 +141,9 @@ MISCONCEPTIONS = [
             ),
             "system_with_another_sign": (
                 "You add what earlier tokens of the chunk have written under a key where it has to be subtracted: the matrix of the system is I plus the scores.",
-                {"torch.linalg.solve_triangular(system, _, _, _)": "torch.linalg.solve_triangular(-system, _, _, _)"},
+                {
+                    "torch.linalg.solve_triangular(system, known, upper=False, unitriangular=True)": "torch.linalg.solve_triangular(-system, known, upper=False, unitriangular=True)"
+                },
             ),
             "own_key_in_the_system": (
                 "Your system has β on top of the 1 of its diagonal: a token would correct itself. An error depends on the errors before it alone.",
@@ -149,7 +151,7 @@ MISCONCEPTIONS = [
             ),
             "beta_of_the_other_token": (
                 "In your system each score is multiplied by the β of the token that was written earlier. It is the later token, which is being corrected, whose β counts.",
-                {"system = (b * _ * _).tril(-1)": "system = (b.transpose(-2, -1) * _ * _).tril(-1)"},
+                {"b * (k @ k.transpose(-2, -1)) * kept": "b.transpose(-2, -1) * (k @ k.transpose(-2, -1)) * kept"},
             ),
             # --- what is read
             "own_token_not_read": (
@@ -216,7 +218,7 @@ MISCONCEPTIONS = [
             # --- the state and numbers
             "begins_with_nothing_in_chunks": (
                 "You begin with zeros, whatever state is given. A text that is read in pieces goes on from the state that the piece before it has left.",
-                {"state = ...": "state = _zeros(key, value)"},
+                {"_zeros(key, value) if state is None else state.to(value)": "_zeros(key, value)"},
             ),
             "halves_not_widened_in_chunks": (
                 "In half precision your code fails, or its results are not right to the rounding: triangular systems are solved in float32 or float64 alone. Compute in float32, and cast at the end.",
