@@ -8,18 +8,6 @@ PREPARED = """
     query, key, value, beta, decay = (x.to(wide) for x in (query, key, value, beta, decay))
     state = _zeros(key, value) if state is None else state.to(value)
 """
-IN_PLACE = f"""
-def delta_rule(query, key, value, beta, decay=None, state=None):
-{PREPARED}
-    outputs = [value[..., :0, :]]
-    for t in range(key.size(-2)):
-        q, k, v = (x[..., t, :].unsqueeze(-1) for x in (query, key, value))
-        with torch.no_grad():
-            state *= decay[..., t, None, None]
-            state += beta[..., t, None, None] * (v - state @ k) @ k.transpose(-2, -1)
-        outputs.append((state @ q).transpose(-2, -1))
-    return torch.cat(outputs, dim=-2).to(dtype), state
-"""
 LAYOUT_OF_DAY_34 = f"""
 def delta_rule(query, key, value, beta, decay=None, state=None):
 {PREPARED.replace("state is None", "state is None or state.size(-1) != value.size(-1)")}
@@ -100,7 +88,7 @@ MISCONCEPTIONS = [
             ),
             "the_given_state_is_written_over": (
                 "You write into the state that you were given. Two texts that begin alike may share it: make a new tensor at each step.",
-                IN_PLACE,
+                {"outputs = [value[..., :0, :]]": "outputs = [value[..., :0, :]]\ngiven = state", "return _": "given.data.copy_(state)\nreturn _"},
             ),
             "state_detached": (
                 "Your outputs are right, but no gradient reaches the given state, and so none reaches the piece of the text before it.",
