@@ -122,20 +122,11 @@ MISCONCEPTIONS = [
                 "have written: that is what has to be solved for.",
                 {"errors = ...": "errors = known"},
             ),
-            "corrected_once": (
-                "You correct the errors once by those before them, and these are not corrected yet themselves. That is the first term of a series; a triangular system "
-                "has all of them.",
-                {"errors = ...": "errors = known - system @ known"},
-            ),
             "system_with_another_sign": (
                 "You add what earlier tokens of the chunk have written under a key where it has to be subtracted: the matrix of the system is I plus the scores.",
                 {
                     "torch.linalg.solve_triangular(system, known, upper=False, unitriangular=True)": "torch.linalg.solve_triangular(-system, known, upper=False, unitriangular=True)"
                 },
-            ),
-            "own_key_in_the_system": (
-                "Your system has β on top of the 1 of its diagonal: a token would correct itself. An error depends on the errors before it alone.",
-                {"system = ...": "system = torch.eye(c).to(k) + (b * (k @ k.transpose(-2, -1)) * kept)", "unitriangular=True": "unitriangular=False"},
             ),
             "beta_of_the_other_token": (
                 "In your system each score is multiplied by the β of the token that was written earlier. It is the later token, which is being corrected, whose β counts.",
@@ -146,11 +137,20 @@ MISCONCEPTIONS = [
                 "Your queries read the tokens before their own. A token's query is answered after the token has been written.",
                 {"(q @ k.transpose(-2, -1)) * kept": "((q @ k.transpose(-2, -1)) * kept).tril(-1)"},
             ),
-            "values_read_instead_of_errors": (
-                "Within a chunk you read β v, as day 34 does. What is in the state are the errors that you have solved for.",
-                {"scores @ errors": "scores @ (b * v)"},
+            # --- the right-hand side
+            "right_hand_side_without_beta": (
+                "Your right-hand side lacks β: each token would write its entire error. Its β multiplies both its row of the matrix and its right-hand side.",
+                {"b * (v - _)": "v - _"},
             ),
             # --- what decays
+            "scores_of_queries_not_decayed": (
+                "Inside a chunk your queries read the errors as they were written. They decay with every token after them, up to the query's own.",
+                {"(q @ k.transpose(-2, -1)) * kept": "(q @ k.transpose(-2, -1)).tril()"},
+            ),
+            "scores_of_keys_not_decayed": (
+                "In your system keys recall the errors as they were written. They decay with every token after them, up to the key's own.",
+                {"b * (k @ k.transpose(-2, -1)) * kept": "b * (k @ k.transpose(-2, -1))"},
+            ),
             "decay_of_the_written_token_too": (
                 "What a token writes decays by that token's own α. A value decays from the next token on.",
                 {
