@@ -21,7 +21,7 @@ NONE = pytest.param("T=0", marks=pytest.mark.watertight(EMPTY))
 # --- Inputs ---------------------------------------------------------------------------------------
 
 
-def told(draw, *batch, t, d_k, d_v, dtype="float32", decay=True, state=True):
+def drawn(draw, *batch, t, d_k, d_v, dtype="float32", decay=True, state=True):
     """Queries, normalized keys, values and β; α and a state where they are asked for."""
     given = sequences(draw, batch, t, t, d_k, d_v, dtype="float64")
     given["key"] = F.normalize(given["key"], dim=-1)
@@ -36,7 +36,7 @@ def told(draw, *batch, t, d_k, d_v, dtype="float32", decay=True, state=True):
 def some(draw, **how):
     """A batch of heads whose sizes are all different."""
     b, h, t, d_k, d_v = draw.sizes(2, 8, 5)
-    return told(draw, b, h, **{"t": t + 2, "d_k": d_k, "d_v": d_v} | how)
+    return drawn(draw, b, h, **{"t": t + 2, "d_k": d_k, "d_v": d_v} | how)
 
 
 @pytest.fixture
@@ -80,7 +80,7 @@ def of_other_lengths(draw):
 def of_rank(draw, leading):
     """No batch at all, or one, or several leading axes."""
     t, d_k, d_v = draw.sizes(3, 7, 3)
-    return told(draw, *draw.sizes(2, 4, leading), t=t, d_k=d_k, d_v=d_v)
+    return drawn(draw, *draw.sizes(2, 4, leading), t=t, d_k=d_k, d_v=d_v)
 
 
 @pytest.fixture
@@ -89,7 +89,7 @@ def at_the_edge(draw, edge):
     sizes = dict(zip(["B", "T", "d_k", "d_v"], draw.sizes(2, 7, 4), strict=True))
     name, size = edge.split("=")
     b, t, d_k, d_v = (sizes | {name: int(size)}).values()
-    return told(draw, b, t=t, d_k=d_k, d_v=d_v)
+    return drawn(draw, b, t=t, d_k=d_k, d_v=d_v)
 
 
 @pytest.fixture
@@ -111,7 +111,7 @@ def many(draw):
 
 @pytest.fixture
 def vanishing(draw):
-    """Decays of which no product over a chunk is a number of float32, but later tokens count."""
+    """Decays whose product over a chunk underflows to 0 in float32."""
     given = some(draw, t=draw.size(70, 80), decay=False)
     return given | {"decay": draw.uniform(0.05, 0.4, *given["beta"].shape)}
 
@@ -128,7 +128,7 @@ def forgotten(draw):
 def long(draw):
     """A text whose chunks are long and few: tokens are many more than operations have to be."""
     t, chunk = draw.size(2400, 2500), draw.size(90, 99)
-    return told(draw, t=t, d_k=3, d_v=2) | {"chunk": chunk}
+    return drawn(draw, t=t, d_k=3, d_v=2) | {"chunk": chunk}
 
 
 # --- What is observed -----------------------------------------------------------------------------
@@ -153,7 +153,7 @@ def seen(result):
 
 
 def in_pieces(function, given, sizes):
-    """The outputs of pieces of a text, each read from the state that the one before has left."""
+    """The outputs of pieces of a text, each read from the state after the previous piece."""
     state, outputs = given["state"], {}
     pieces = {name: given[name].split(sizes, dim=-2) for name in ("query", "key", "value")}
     pieces |= {name: given[name].split(sizes, dim=-1) for name in ("beta", "decay")}
@@ -165,7 +165,7 @@ def in_pieces(function, given, sizes):
 
 
 def of_gradients(function, given):
-    """Output, state, and the gradients of both together."""
+    """The gradients of output and state together."""
     inputs = wanting_gradients(given)
     output, state = function(**inputs)
     backward(torch.cat([output.flatten(), state.flatten()]))
@@ -284,7 +284,7 @@ def test_chunks_in_pieces(answer, many):
 
 
 def test_vanishing_decays(answer, vanishing):
-    """Where the product of all decays is too small a number, nothing is divided by it."""
+    """Where the product of all decays of a chunk underflows to 0, the results are right too."""
     return seen(answer.chunked_delta_rule(**vanishing))
 
 

@@ -50,7 +50,7 @@ MISCONCEPTIONS = [
                 {"outputs.append(_)": "", "error = _": "outputs.append((state @ q).transpose(-2, -1))\nerror = _"},
             ),
             "decayed_after_writing": (
-                "You write first, and let everything decay afterwards, the new value too. Only what was there before decays.",
+                "You write first, and let everything decay afterwards, the new value too. Only the earlier state decays.",
                 {"state = decay[..., t, None, None] * state": "", "state = state + _": "state = decay[..., t, None, None] * (state + _)"},
             ),
             "recalled_before_the_decay": (
@@ -79,7 +79,7 @@ MISCONCEPTIONS = [
             ),
             # --- the state
             "begins_with_nothing": (
-                "You begin with zeros, whatever state is given. A text that is read in pieces goes on from the state that the piece before it has left.",
+                "You begin with zeros, whatever state is given. A text that is read in pieces continues from the state after the previous piece.",
                 {"_zeros(key, value) if state is None else state.to(value)": "_zeros(key, value)"},
             ),
             "keeps_the_layout_of_day_34": (
@@ -100,15 +100,15 @@ MISCONCEPTIONS = [
                 {"dtype, wide = ...": "dtype, wide = value.dtype, value.dtype", "_, state": "_, state.to(torch.promote_types(dtype, torch.float32))"},
             ),
             "state_narrowed": (
-                "You give the state back in half precision. It has to stay in float32: it is what all later tokens go on from.",
+                "You return the state in half precision. It has to stay in float32: all later tokens are computed from it.",
                 {"_, state": "_, state.to(dtype)"},
             ),
             "result_stays_wide": (
-                "Your outputs are float32 where the values are of half precision. Compute in float32, and give the outputs back in the dtype of the values.",
+                "Your outputs are float32 where the values are of half precision. Compute in float32, and return the outputs in the dtype of the values.",
                 {"_.to(dtype)": "_"},
             ),
             "nothing_to_join": (
-                "Without any tokens you concatenate an empty list, and PyTorch does not know of what shape that is. The outputs of no tokens are `(…, 0, d_v)`.",
+                "Without any tokens you concatenate an empty list, which PyTorch cannot do. The outputs of no tokens are `(…, 0, d_v)`.",
                 {"[value[..., :0, :]]": "[]"},
             ),
         },
@@ -119,7 +119,7 @@ MISCONCEPTIONS = [
             # --- the system
             "corrected_by_the_first_state_alone": (
                 "Within a chunk, each of your errors is measured on the state from before the chunk. But a key also recalls what the tokens before it in the chunk "
-                "have written: that is what has to be solved for.",
+                "have written: these errors are the unknowns of the system.",
                 {"errors = ...": "errors = known"},
             ),
             "system_with_another_sign": (
@@ -129,7 +129,7 @@ MISCONCEPTIONS = [
                 },
             ),
             "beta_of_the_other_token": (
-                "In your system each score is multiplied by the β of the token that was written earlier. It is the later token, which is being corrected, whose β counts.",
+                "In your system each score is multiplied by the β of the token that was written earlier. The β that counts is that of the later token, whose error is computed.",
                 {"b * (k @ k.transpose(-2, -1)) * kept": "b.transpose(-2, -1) * (k @ k.transpose(-2, -1)) * kept"},
             ),
             # --- what is read
@@ -175,7 +175,7 @@ MISCONCEPTIONS = [
                 {"last * k": "k"},
             ),
             "divided_by_vanishing_products": (
-                "You divide one product of decays by another. That is right on paper, until the product of a whole chunk is too small a number. Multiply only "
+                "You divide one product of decays by another. That is right on paper, until the product over a chunk underflows to 0. Multiply only "
                 "the decays in between.",
                 {"kept = ...": "kept = (since / since.transpose(-2, -1)).tril()", "since = _": "", "later = _": "since = a.cumprod(dim=-2)"},
             ),
@@ -200,12 +200,12 @@ MISCONCEPTIONS = [
                 {"_, state": "_, state if key.size(-2) % chunk == 0 else 0 * state"},
             ),
             "token_by_token": (
-                "Your results are right, but you compute them token by token. The tokens of a chunk are to be handled together, by products of matrices.",
+                "Your results are right, but you compute them token by token. Compute the tokens of a chunk together, by products of matrices.",
                 TOKEN_BY_TOKEN,
             ),
             # --- the state and numbers
             "begins_with_nothing_in_chunks": (
-                "You begin with zeros, whatever state is given. A text that is read in pieces goes on from the state that the piece before it has left.",
+                "You begin with zeros, whatever state is given. A text that is read in pieces continues from the state after the previous piece.",
                 {"_zeros(key, value) if state is None else state.to(value)": "_zeros(key, value)"},
             ),
             "halves_not_widened_in_chunks": (
@@ -228,7 +228,7 @@ MISCONCEPTIONS = [
         "chunked_delta_rule",
         {
             "mask_made_on_the_cpu": (
-                "A mask of your chunks is made on the CPU, and the inputs may be on a GPU. Say on which `device` it is to be.",
+                "A mask of your chunks is made on the CPU, and the inputs may be on a GPU. Pass the `device` of the inputs.",
                 {"device=k.device": ""},
             ),
         },
