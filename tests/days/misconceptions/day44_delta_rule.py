@@ -45,6 +45,13 @@ MISCONCEPTIONS = [
                 {"_ * (v - state @ k)": "v - _ * (state @ k)"},
             ),
             # --- the order within a token
+            "read_at_first": (
+                "You read the state before anything is done with the token. o_t is read from S_t, so a token's query can recall its own value.",
+                {
+                    "outputs.append(_)": "",
+                    "state = decay[..., t, None, None] * state": "outputs.append((state @ q).transpose(-2, -1))\nstate = decay[..., t, None, None] * state",
+                },
+            ),
             "read_before_writing": (
                 "You read the state before the token has been written. o_t is read from S_t, so a token's query can recall its own value.",
                 {"outputs.append(_)": "", "error = _": "outputs.append((state @ q).transpose(-2, -1))\nerror = _"},
@@ -60,10 +67,6 @@ MISCONCEPTIONS = [
                     "state = state + _": "state = decay[..., t, None, None] * state + _",
                 },
             ),
-            "forgets_only_what_it_writes": (
-                "You let the decay act along the present key alone. α shrinks the entire state, the values of all other keys too.",
-                {"state = decay[..., t, None, None] * state": "state = state - (1 - decay[..., t, None, None]) * (state @ k) @ k.transpose(-2, -1)"},
-            ),
             # --- what the arguments are
             "decay_taken_for_a_logarithm": (
                 "You take the exponential of `decay`, as published functions do with their g. Here it is α itself, the share of the state that stays.",
@@ -72,6 +75,12 @@ MISCONCEPTIONS = [
             "queries_scaled": (
                 "Your outputs are 1/√d_k of what they should be. Published functions scale the queries; here they are used as given.",
                 {"state @ q": "state @ q / q.size(-2) ** 0.5"},
+            ),
+            "queries_and_keys_normalized_here": (
+                "You normalize queries and keys yourself, as published functions can do. Here both are used as given.",
+                {
+                    "outputs = [value[..., :0, :]]": "outputs = [value[..., :0, :]]\nquery, key = (torch.nn.functional.normalize(x, dim=-1) for x in (query, key))"
+                },
             ),
             "keys_normalized_here": (
                 "Everything is right for keys of length 1, but you normalize keys yourself. The caller does that: keys are used as given.",
@@ -97,7 +106,7 @@ MISCONCEPTIONS = [
             # --- numbers
             "halves_not_widened": (
                 "You compute in half precision. The state changes with every token, and the roundings add up: compute in float32, and cast at the end.",
-                {"dtype, wide = ...": "dtype, wide = value.dtype, value.dtype", "_, state": "_, state.to(torch.promote_types(dtype, torch.float32))"},
+                {"dtype, wide = ...": "dtype, wide = value.dtype, value.dtype"},
             ),
             "state_narrowed": (
                 "You return the state in half precision. It has to stay in float32: all later tokens are computed from it.",
@@ -194,10 +203,9 @@ MISCONCEPTIONS = [
                     "_, state": "_, last_state",
                 },
             ),
-            "padding_that_forgets": (
-                "Your outputs are right, but the last chunk is padded with decays of 0, and they wipe the state that you return. What is padded must "
-                "leave the state alone: a decay of 1, a β of 0.",
-                {"_, state": "_, state if key.size(-2) % chunk == 0 else 0 * state"},
+            "last_chunk_dropped": (
+                "You leave out the last chunk where it is shorter: the outputs have fewer tokens than the text. T need not be a multiple of the chunk.",
+                {"range(0, key.size(-2), chunk)": "range(0, key.size(-2) - key.size(-2) % chunk, chunk)"},
             ),
             "token_by_token": (
                 "Your results are right, but you compute them token by token. Compute the tokens of a chunk together, by products of matrices.",
