@@ -213,6 +213,13 @@ PARTS = (
             "AdamW orthogonalize Muon",
             "variants/optimizers.py",
         ),
+        (
+            43,
+            "latent_attention",
+            "Latent attention",
+            "QKNorm MultiHeadLatentAttention",
+            "variants/latent.py",
+        ),
         (44, "delta_rule", "The delta rule", "delta_rule chunked_delta_rule", "variants/delta.py"),
     ),
 )

@@ -38,12 +38,12 @@ from course.judging.results import BROKEN
 from course.terminal.display import MARKS
 
 HALF_RIGHT, NOT_HANDED_IN = "half_right", "not_handed_in"
-# In one colour, as some see them, `error` must differ from `failed`.
+# In one color, as some see them, `error` must differ from `failed`.
 SIGNS = MARKS | {"error": "!", HALF_RIGHT: "½", NOT_HANDED_IN: "·"}
 LABELS = {
     "watertight": "passed and watertight",
     HALF_RIGHT: "half right: some exercises earn their points",
-    "in_progress": "begun, the rest untouched",
+    "in_progress": "begun, not finished",
     "not_started": "stub untouched",
 }
 STUCK = ("error", "failed", HALF_RIGHT, "in_progress")

@@ -178,7 +178,7 @@ def test_a_command_without_its_extra_says_how_to_install_it(
     done = here(*arguments.split())
     assert (done.exit_code, done.stdout) == (2, "")
     assert done.stderr.endswith(
-        f' needs {missing}, not installed here: pip install -e ".[{extra}]"\n'
+        f' needs {missing}, which is not installed here: pip install -e ".[{extra}]"\n'
     )
     assert done.stderr.count("\n") == 1
     assert here(arguments.split()[0], "--help").exit_code == 0
@@ -277,7 +277,7 @@ def test_a_day_that_is_only_announced_is_not_there_yet(project):
     (project.root / last.checks.relative_to(ROOT)).unlink()
     done = project.course("check", str(last.number), COLUMNS="300")
     assert done.returncode == 2
-    assert f"Day {last.number} ({last.title}) is not there yet" in done.stderr
+    assert f"Day {last.number} ({last.title}) does not exist yet" in done.stderr
 
 
 def test_days_are_found_by_number_name_and_topic():
@@ -350,7 +350,7 @@ def test_a_file_that_cannot_be_read(project):
     assert checked.stdout.count("day02_attention.py cannot be read: Permission denied.") == 1
     assert board.returncode == 0
     assert reset.returncode == 1
-    assert "day02_attention.py cannot be read, and so not kept. Nothing" in reset.stderr
+    assert "day02_attention.py cannot be read, so it cannot be kept. Nothing" in reset.stderr
     assert "day02_attention.py: not readable (Permission denied), and so left" in synced.stdout
 
 
@@ -446,7 +446,7 @@ def test_every_width_of_terminal(project, answer):
         assert arguments or all(day.title.split()[0] in words for day in DAYS)
 
 
-def test_no_colour(project, answer):
+def test_no_color(project, answer):
     """With NO_COLOR, and without a terminal, not a single escape sequence is printed."""
     project.exercise.write_text(answer, encoding="utf-8")
     assert "\x1b" not in project.course(TERM="xterm-256color").stdout
@@ -461,6 +461,21 @@ def test_hints_come_one_by_one(project):
     assert "course solution 2" in last.stdout
 
 
+def test_a_hint_begins_with_what_the_last_check_found(project, answer):
+    """On the first exercise that does not pass; a passing day has nothing to repeat."""
+    project.exercise.write_text(answer.replace("math.sqrt", ""), encoding="utf-8")
+    _, named, other, first = project.courses(
+        ("check", "2"), ("hint", "2"), ("hint", "1"), ("hint", "2", "attention")
+    )
+    for said in (named, first):
+        found, _, rest = said.stdout.partition("Hint ")
+        assert "Your last check found:" in found and "scaled_by_d_k" in found
+        assert "Your last check" not in rest
+    assert "Your last check" not in other.stdout
+    project.exercise.write_text(answer, encoding="utf-8")
+    assert "Your last check" not in project.courses(("check", "2"), ("hint", "2"))[1].stdout
+
+
 def test_reset_keeps_the_old_file(project, answer):
     """The stub again; the old file is named and holds every byte; twice in a second as well."""
     stub = project.exercise.read_bytes()
@@ -472,7 +487,7 @@ def test_reset_keeps_the_old_file(project, answer):
         kept = project.root / done.stdout.split("kept as ")[1].split()[0].rstrip(".")
         assert kept.read_text(encoding="utf-8") == text
     assert len(list((project.root / "my" / "kept").iterdir())) == 2
-    assert "is the stub already" in project.course("reset", "2").stdout
+    assert "is already the stub" in project.course("reset", "2").stdout
 
 
 def test_reset_where_nothing_can_be_written(project, answer):
@@ -499,7 +514,7 @@ def test_lesson_and_solution_open_copies(project):
     for done, folder in zip(
         project.courses(*((c, "2") for c in kinds)), kinds.values(), strict=True
     ):
-        assert "the copy you have worked in" in done.stdout
+        assert "You have worked in this copy" in done.stdout
         assert (project.root / "my" / folder / "day02_attention.ipynb").read_text() == "mine"
 
 
@@ -560,7 +575,7 @@ def test_reset_gives_the_hints_back(project):
             *[("hint", "2"), ("hint", "1")],
         )
     ]
-    assert "The first hint comes first again." in said[6]
+    assert "The hints start over with the first." in said[6]
     assert "first hint" not in said[7]
     assert "Hint 1 of" in said[8] and "Hint 4 of" in said[9]
 
