@@ -220,6 +220,7 @@ PARTS = (
             "QKNorm MultiHeadLatentAttention",
             "variants/latent.py",
         ),
+        (44, "delta_rule", "The delta rule", "delta_rule chunked_delta_rule", "variants/delta.py"),
     ),
 )
 
