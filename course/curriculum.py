@@ -203,6 +203,17 @@ PARTS = (
             "variants/shipping.py",
         ),
     ),
+    _part(
+        "From a language model to one that reasons",
+        None,
+        (
+            45,
+            "instruction_tuning",
+            "Instruction tuning",
+            "chat_tokens answer_labels pack",
+            "variants/instruction.py",
+        ),
+    ),
 )
 
 DAYS = tuple(day for part in PARTS for day in part.days)
