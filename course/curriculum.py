@@ -1,4 +1,4 @@
-"""The forty days: their names, what each asks for, where its files lie, and how these are marked."""
+"""The days: their names, what each asks for, where their files lie, and how these are marked."""
 
 from __future__ import annotations
 
@@ -206,6 +206,13 @@ PARTS = (
     _part(
         "From a language model to one that reasons",
         None,
+        (
+            41,
+            "adamw_and_muon",
+            "AdamW and Muon",
+            "AdamW orthogonalize Muon",
+            "variants/optimizers.py",
+        ),
         (
             45,
             "instruction_tuning",

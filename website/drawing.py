@@ -43,6 +43,7 @@ INSTEAD = {
     38: "activations recomputed, half precision, the loss scaled",
     39: "gradients averaged around a ring, parameters sharded",
     40: "the decoder alone, its weights in 8 bits",
+    41: "decay beside the step; steps of matrices orthogonalized",
 }
 """What the days after the paper put in place of the parts that are lit."""
 
@@ -110,7 +111,7 @@ BLOCKS = (
     _block("beam: the best few", AROUND, 96, 20, 22),
     _block("loss, smoothed labels", AROUND, 216, 16, 18, 38),
     _block("gradients", AROUND, 258, 7, 18, 38, 39),
-    _block("Adam, learning rate", AROUND, 300, 17, 18, 38, 39),
+    _block("Adam, learning rate", AROUND, 300, 17, 18, 38, 39, 41),
     _block("translation, BLEU", AROUND, 4, 22),
 )
 

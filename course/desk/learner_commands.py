@@ -61,7 +61,7 @@ from course.workers.checking import Checked, Checking, check_days
 
 
 def board(svg: Path | None = None) -> None:
-    """Show what passes of the forty days, and what is next; or write it as a picture."""
+    """Show which days pass, and what is next; or write it as a picture."""
     console, results = display.console(), all_results()
     if svg is None:
         console.print(board_(results, console))
@@ -208,7 +208,8 @@ def hint(
         )
     last = kept_result(day)
     chosen = exercise or (last.next_exercise if last else day.exercises[0])
-    display.console().print(hint_(day, chosen, *next_hint(day, chosen)), crop=False)
+    found = last.wrong_in(chosen) if last else None
+    display.console().print(hint_(day, chosen, *next_hint(day, chosen), found), crop=False)
     others = [name for name in day.exercises if name != chosen]
     if exercise is None and others:
         display.console().print(
