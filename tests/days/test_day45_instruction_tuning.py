@@ -73,7 +73,10 @@ def merging(draw):
 @pytest.fixture
 def odd(draw, case):
     """A conversation that hardly is one."""
-    roles = {"an empty answer": ["user", "assistant"], "another role": ["user", "tool", "assistant"]}
+    roles = {
+        "an empty answer": ["user", "assistant"],
+        "another role": ["user", "tool", "assistant"],
+    }
     found = conversation(draw, *roles[case])
     if case == "an empty answer":
         found["messages"][1]["content"] = ""
