@@ -46,6 +46,7 @@ INSTEAD = {
     41: "decay beside the step; steps of matrices orthogonalized",
     43: "keys and values made of one small latent per token",
     44: "a state whose keys are overwritten, in place of the scores",
+    45: "conversations, with a loss on the answers alone",
 }
 """What the days after the paper put in place of the parts that are lit."""
 
@@ -103,7 +104,7 @@ BLOCKS = (
     _block("+ positional encoding", DECODER, 362, 5, 10, *MODEL, *GPT, *POSITIONS),
     _block("embedding · √d_model", ENCODER, 400, 10, *MODEL, *BERT),
     _block("embedding · √d_model", DECODER, 400, 10, *MODEL, *GPT),
-    Box("batch: padding, masks, target moved by one", ENCODER, 444, 360, 28, (3, 15, 18, 22, 39)),
+    Box("batch: padding, masks, target moved by one", ENCODER, 444, 360, 28, (3, 15, 18, 22, 39, 45)),
     _block("tokens, by byte pairs", ENCODER, 488, 21, 22),
     _block("tokens, by byte pairs", DECODER, 488, 21, 22),
     _block("source text", ENCODER, 526, 21, 22),
