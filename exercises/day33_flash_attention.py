@@ -51,7 +51,7 @@ def flash_attention(
       write a custom autograd function (`torch.autograd.Function`) for that, beside `flash_attention` at
       the top level of the file: its `forward(ctx, …)` calls `ctx.save_for_backward`, and its
       `backward(ctx, grad_output)` returns one gradient for each argument of `forward`, None for those
-      that are no tensors.
+      that are not tensors.
 
     Raises:
         ValueError: `block` below 1, shapes that do not fit together, or dtypes that are not the same
@@ -74,7 +74,7 @@ def flash_attention(
     # 9. Go back through the weighted sum, the softmax and the scores, as on day 7. Where a product is
     #    added in place, neither the product nor the slice is copied.
     # 10. Make the two passes a custom autograd function. It saves the inputs, the output and one number
-    #     per query, and its backward pass returns None for what is no tensor.
+    #     per query, and its backward pass returns None for arguments that are not tensors.
     # 11. Attend with one batch dimension in place of all leading ones. Causal: the last query belongs to the
     #     last key.
     raise NotImplementedError
