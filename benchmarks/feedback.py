@@ -65,9 +65,9 @@ def _oddly(function):
     return lambda *arguments, **options: _odd(function(*arguments, **options))
 
 
-def _made_oddly(initialise):
+def _made_oddly(initialize):
     def made(self, *arguments, **options):
-        initialise(self, *arguments, **options)
+        initialize(self, *arguments, **options)
         self.__dict__.update({{key: _odd(value) for key, value in self.__dict__.items()}})
 
     return made
@@ -180,7 +180,7 @@ def cold(day: Day, kind: str, folder: Path, cache: Path) -> float:
 
 def fill(day: Day) -> None:
     """Cache what diagnoses of the day and the next need, as `course watch` does when idle."""
-    for one in DAYS[day.number - 1 : day.number + 1]:
+    for one in (other for other in DAYS if 0 <= other.number - day.number <= 1):
         for _ in Judge(one).prepare():
             pass
 
@@ -226,7 +226,9 @@ def main() -> None:
     parser.add_argument("--warm", action="store_true", help="`course watch` alone")
     parser.add_argument("--beside", type=int, default=0, help="busy processes beside it")
     arguments = parser.parse_args()
-    days = [day for day in DAYS if day.ready and day.number in (arguments.days or range(1, 41))]
+    days = [
+        day for day in DAYS if day.ready and (not arguments.days or day.number in arguments.days)
+    ]
     facts = frame.show_machine()
     columns = WARM if arguments.warm else WARM + COLD
     lines = frame.table(["day", "answer"], list(columns), "seconds: median (nine in ten)")

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from html import escape
 
-from course.curriculum import DAYS
+from course.curriculum import BY_NUMBER, LAST_DAY
 from website.drawing import (
     ARROWS,
     BERT,
@@ -155,16 +155,16 @@ def _svg(address: Callable[[int], str] | None) -> Iterator[str]:
 
 
 def _style() -> str:
-    """Colours for light and dark: the page's word goes before the system's."""
+    """Colors for light and dark: the page's word goes before the system's."""
 
-    def colours(palette: dict[str, str]) -> str:
-        return "{" + "".join(f"--{name}:{colour};" for name, colour in palette.items()) + "}"
+    def colors(palette: dict[str, str]) -> str:
+        return "{" + "".join(f"--{name}:{color};" for name, color in palette.items()) + "}"
 
     return (
-        f".signposts{colours(LIGHT)}"
-        f"@media(prefers-color-scheme:dark){{.signposts{colours(DARK)}}}"
-        f'[data-theme="light"] .signposts{colours(LIGHT)}'
-        f'[data-theme="dark"] .signposts{colours(DARK)}'
+        f".signposts{colors(LIGHT)}"
+        f"@media(prefers-color-scheme:dark){{.signposts{colors(DARK)}}}"
+        f'[data-theme="light"] .signposts{colors(LIGHT)}'
+        f'[data-theme="dark"] .signposts{colors(DARK)}'
         ".signposts text{fill:var(--ink)}"
         ".signposts .paper{fill:var(--paper)}"
         ".signposts .frame{fill:none;stroke:var(--line)}"
@@ -248,7 +248,7 @@ def _sign(day: int, x: float, y: float, address: Callable[[int], str] | None) ->
     )
     if address is None:
         return f'<g class="sign">{sign}</g>'
-    says = f"Day {day}, {DAYS[day - 1].title}" + (f": {INSTEAD[day]}" if day in INSTEAD else "")
+    says = f"Day {day}, {BY_NUMBER[day].title}" + (f": {INSTEAD[day]}" if day in INSTEAD else "")
     return f'<a class="sign" href="{escape(address(day))}"><title>{escape(says)}</title>{sign}</a>'
 
 
@@ -257,7 +257,7 @@ def _legend(address: Callable[[int], str] | None) -> Iterator[str]:
     x, y = 20, 680
     for kind, corner, lines in (
         ("built", SIGN // 2, (f"days 1 to {min(INSTEAD) - 1}", "build this part")),
-        ("later", 5, (f"days {min(INSTEAD)} to {len(DAYS)}", "put something else in its place")),
+        ("later", 5, (f"days {min(INSTEAD)} to {LAST_DAY}", "put something else in its place")),
     ):
         yield (
             f'<rect class="{kind}" x="{x}" y="{y}" width="{SIGN}" height="{SIGN}" rx="{corner}"/>'

@@ -24,11 +24,12 @@ from pathlib import Path
 from typing import Any
 
 from course.checks.answer_files import Unreadable, read_answer
+from course.curriculum import LAST_DAY
 from course.workers.tracing import OUT_OF_SIGHT
 
 NUMPY_DAYS = range(1, 8)
-TORCH_DAYS = range(8, 41)
-EVERY_DAY = range(1, 41)
+TORCH_DAYS = range(8, LAST_DAY + 1)
+EVERY_DAY = range(1, LAST_DAY + 1)
 # Days 9 and 23 are about the heads, so their answers may use torch's own attention.
 ATTENDING = (8, *range(10, 15), *range(25, 28), *range(30, 35))
 HEADS = (*range(8, 15), 23, *range(25, 28), *range(30, 37))
@@ -92,6 +93,11 @@ SHORTCUTS: dict[str, Iterable[int]] = BEHIND | {
     "torch.distributed": (39,),
     "torch.quantization": (40,),
     "torch.ao": (40,),
+    "torch.optim.Adam": (41,),
+    "torch.optim.AdamW": (41,),
+    "torch.optim.Muon": (41,),
+    "torch.optim.adam": (41,),
+    "torch.optim.adamw": (41,),
     # Ways past what observes a call.
     "torch.jit": TORCH_DAYS,
     "torch.ops": TORCH_DAYS,
@@ -130,7 +136,7 @@ Send = Callable[[dict[str, Any]], None]
 
 def serve(request: dict[str, Any], send: Send) -> None:
     """Look through files and send what was found in each; or through the cells of a notebook."""
-    for name, (number, path) in request.get("analyse", {}).items():
+    for name, (number, path) in request.get("analyze", {}).items():
         send({"file": name} | _looked_through(Path(path), number))
     if "gather" in request:
         send({"spans": gather(request["gather"], request["exercises"])})
@@ -227,7 +233,7 @@ def _dotted(node: ast.expr, meant: dict[str, str]) -> str:
 def fingerprints(source: str) -> list[int]:
     """Hashes that two files share where they have a stretch of code in common, names aside.
 
-    Winnowing (Schleimer, Wilkerson and Aiken 2003, section 3): of every `WINDOW` neighbouring rows of
+    Winnowing (Schleimer, Wilkerson and Aiken 2003, section 3): of every `WINDOW` neighboring rows of
     `TOKENS` tokens the least hash is kept, so that a common stretch of `TOKENS + WINDOW - 1` tokens
     always shows.
     """

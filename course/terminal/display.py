@@ -1,4 +1,4 @@
-"""Colours, marks and words that several rooms print. What anyone wrote is shown as mere text."""
+"""Colors, marks and words that several rooms print. What anyone wrote is shown as mere text."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ MOST_PRINTED_LINES = 12
 
 
 def console(**how: object) -> Console:
-    """A console in the course's colours."""
+    """A console in the course's colors."""
     return Console(theme=THEME, highlight=False, soft_wrap=False, **how)  # type: ignore[arg-type]
 
 
@@ -62,7 +62,7 @@ def printed(words: str, most: int = MOST_PRINTED_LINES) -> list[RenderableType]:
     text = safe("\n".join(lines[:most]))
     text.no_wrap, text.overflow = True, "ellipsis"
     if len(lines) > most:
-        text.append(f"\n… and {len(lines) - most} lines more", "quiet")
+        text.append(f"\n… and {len(lines) - most} more lines", "quiet")
     return [Panel(text, title="your code printed", title_align="left", border_style="quiet")]
 
 

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
-from course.curriculum import DAYS, Day
+from course.curriculum import BY_NUMBER, Day
 from course.grading.gradebook import (
     GRADED,
     GRADER_FAULT,
@@ -38,12 +38,12 @@ from course.judging.results import BROKEN
 from course.terminal.display import MARKS
 
 HALF_RIGHT, NOT_HANDED_IN = "half_right", "not_handed_in"
-# In one colour, as some see them, `error` must differ from `failed`.
+# In one color, as some see them, `error` must differ from `failed`.
 SIGNS = MARKS | {"error": "!", HALF_RIGHT: "½", NOT_HANDED_IN: "·"}
 LABELS = {
     "watertight": "passed and watertight",
     HALF_RIGHT: "half right: some exercises earn their points",
-    "in_progress": "begun, the rest untouched",
+    "in_progress": "begun, not finished",
     "not_started": "stub untouched",
 }
 STUCK = ("error", "failed", HALF_RIGHT, "in_progress")
@@ -301,7 +301,7 @@ class _GradedDay:
 
     @property
     def title(self) -> str:
-        return DAYS[self.number - 1].title
+        return BY_NUMBER[self.number].title
 
     @property
     def status(self) -> str:

@@ -112,7 +112,7 @@ def test_the_truth_has_the_rounded_weights(dtype):
 
 
 def test_gradients_by_name():
-    """Of inputs and of parameters; None where none came, and no entry counts like its neighbour."""
+    """Of inputs and of parameters; None where none came, and no entry counts like its neighbor."""
     module = nn.ModuleDict({"used": nn.Linear(2, 2), "idle": nn.Linear(2, 2)})
     inputs = wanting_gradients({"x": torch.ones(3, 2), "tokens": torch.arange(3)})
     backward(module["used"](inputs["x"]))
@@ -237,4 +237,4 @@ def test_numpy_days_know_the_cpu_alone(project):
     assert {check["device"] for check in day["checks"]} == {"cpu"}
     assert day["status"] == "not_started"
     said = project.course("check", "2", "--device", "cuda").stdout
-    assert "Checked on the CPU: nothing of day 2 can run on cuda." in said
+    assert "Checked on the CPU: no check of day 2 can run on cuda." in said

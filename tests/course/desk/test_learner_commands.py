@@ -18,7 +18,7 @@ from typer.testing import CliRunner
 from course.checks.loading import load_checks
 from course.checks.seeing import check_inputs
 from course.cli import COMMANDS, app
-from course.curriculum import DAYS, NoSuchDay, find_day, find_days
+from course.curriculum import DAYS, LAST_DAY, NoSuchDay, find_day, find_days
 from course.desk import jupyter
 from course.desk.hints import read_hints
 from tests.course.conftest import ROOT
@@ -50,7 +50,7 @@ CHECK = thing(
     seconds=SECONDS,
 )
 DAY = thing(
-    day={"type": "integer", "minimum": 1, "maximum": 40},
+    day={"type": "integer", "minimum": 1, "maximum": LAST_DAY},
     stem=TEXT,
     status={"enum": ["passed", "failed", "error", "not_started", "in_progress", "skipped"]},
     watertight={"type": "boolean"},
@@ -133,8 +133,8 @@ def here(*arguments, **environment):
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["check", "99"], "the days are 1 to 40"),
-        (["check", "0"], "the days are 1 to 40"),
+        (["check", "99"], f"the days are 1 to {LAST_DAY}"),
+        (["check", "0"], f"the days are 1 to {LAST_DAY}"),
         (["check", "unicorn"], "No day is called 'unicorn'"),
         (["check", "attention"], "2 (day02_attention)"),
         (["check", "2", "--answers", "nowhere"], "nowhere"),
@@ -146,7 +146,7 @@ def here(*arguments, **environment):
         (["watch", "unicorn"], "unicorn"),
         (["fly"], "fly"),
         (["chek"], "Did you mean 'check'"),
-        (["99"], "the days are 1 to 40"),
+        (["99"], f"the days are 1 to {LAST_DAY}"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
@@ -178,7 +178,7 @@ def test_a_command_without_its_extra_says_how_to_install_it(
     done = here(*arguments.split())
     assert (done.exit_code, done.stdout) == (2, "")
     assert done.stderr.endswith(
-        f' needs {missing}, not installed here: pip install -e ".[{extra}]"\n'
+        f' needs {missing}, which is not installed here: pip install -e ".[{extra}]"\n'
     )
     assert done.stderr.count("\n") == 1
     assert here(arguments.split()[0], "--help").exit_code == 0
@@ -273,10 +273,11 @@ def test_a_case_can_be_drawn_again(project, answer):
 
 def test_a_day_that_is_only_announced_is_not_there_yet(project):
     """A day without checks is on the board, and says so when it is asked for."""
-    (project.root / "tests" / "days" / "test_day40_shipping.py").unlink()
-    done = project.course("check", "40", COLUMNS="300")
+    last = DAYS[-1]
+    (project.root / last.checks.relative_to(ROOT)).unlink()
+    done = project.course("check", str(last.number), COLUMNS="300")
     assert done.returncode == 2
-    assert "Day 40 (Shipping) is not there yet: days 1 to 39 are." in done.stderr
+    assert f"Day {last.number} ({last.title}) does not exist yet" in done.stderr
 
 
 def test_days_are_found_by_number_name_and_topic():
@@ -296,21 +297,21 @@ def test_ranges_of_days():
     assert find_days("decoder") == [DAYS[12]]
     with pytest.raises(NoSuchDay, match="did you mean 8-14"):
         find_days("14-8")
-    with pytest.raises(NoSuchDay, match="There is no day 41"):
-        find_days("40-41")
+    with pytest.raises(NoSuchDay, match="There is no day 99"):
+        find_days("40-99")
     assert find_days("1 - 2, decoder,40") == [DAYS[0], DAYS[1], DAYS[12], DAYS[39]]
 
 
 @pytest.mark.parametrize(
     ("asked", "words"),
     [
-        ("1-99999999", "There is no day 99999999: the days are 1 to 40."),
-        ("1-9999999999", "There is no day 9999999999: the days are 1 to 40."),
-        (f"1-{'9' * 5000}", f"There is no day {'9' * 40}…: the days are 1 to 40."),
-        ("9999999999-1", "There is no day 9999999999: the days are 1 to 40."),
-        ("0-3", "There is no day 0: the days are 1 to 40."),
+        ("1-99999999", f"There is no day 99999999: the days are 1 to {LAST_DAY}."),
+        ("1-9999999999", f"There is no day 9999999999: the days are 1 to {LAST_DAY}."),
+        (f"1-{'9' * 5000}", f"There is no day {'9' * 40}…: the days are 1 to {LAST_DAY}."),
+        ("9999999999-1", f"There is no day 9999999999: the days are 1 to {LAST_DAY}."),
+        ("0-3", f"There is no day 0: the days are 1 to {LAST_DAY}."),
         *(
-            (wrong, f"Days are given as 8, 8-14 or 1-3,8, from 1 to 40, got '{wrong}'.")
+            (wrong, f"Days are given as 8, 8-14 or 1-3,8, from 1 to {LAST_DAY}, got '{wrong}'.")
             for wrong in ("8-", "-3", "-", "8..10", "1-2-3", "8:10", "")
         ),
     ],
@@ -349,7 +350,7 @@ def test_a_file_that_cannot_be_read(project):
     assert checked.stdout.count("day02_attention.py cannot be read: Permission denied.") == 1
     assert board.returncode == 0
     assert reset.returncode == 1
-    assert "day02_attention.py cannot be read, and so not kept. Nothing" in reset.stderr
+    assert "day02_attention.py cannot be read, so it cannot be kept. Nothing" in reset.stderr
     assert "day02_attention.py: not readable (Permission denied), and so left" in synced.stdout
 
 
@@ -372,12 +373,12 @@ def test_a_folder_without_permission(project, permissions, words):
 
 
 def test_board_of_a_fresh_clone(project):
-    """Forty days, nothing started, and what to do next."""
+    """All days, nothing started, and what to do next."""
     done = project.course()
     assert done.returncode == 0
     for day in DAYS:
         assert f"{day.number} {day.title}" in done.stdout
-    assert "0 of 40 days" in done.stdout
+    assert f"0 of {len(DAYS)} days" in done.stdout
     assert "Next: day 1 · Softmax" in done.stdout
     assert "course watch 1" in done.stdout
 
@@ -385,10 +386,10 @@ def test_board_of_a_fresh_clone(project):
 def test_board_shows_what_passes_and_where_it_failed(project, answer):
     """A passed day, the next one, and the last failure with its place."""
     project.exercise.write_text(answer, encoding="utf-8")
-    assert "1 of 40 days" in project.course().stdout
+    assert f"1 of {len(DAYS)} days" in project.course().stdout
     project.exercise.write_text(answer.replace("math.sqrt", ""), encoding="utf-8")
     board = project.course().stdout
-    assert "0 of 40 days" in board
+    assert f"0 of {len(DAYS)} days" in board
     assert "Day 2 fails in test_output_and_weights" in board
     assert "Your scores are divided by d_k itself" in board
 
@@ -399,7 +400,7 @@ def test_board_gives_stars(project, answer, loose):
         project.exercise.write_text(text, encoding="utf-8")
         for board in project.courses((), ()):  # the second time from memory
             assert f"{mark}  2 Attention" in board.stdout
-            assert "1 of 40 days" in board.stdout
+            assert f"1 of {len(DAYS)} days" in board.stdout
             assert "fails in" not in board.stdout
 
 
@@ -445,7 +446,7 @@ def test_every_width_of_terminal(project, answer):
         assert arguments or all(day.title.split()[0] in words for day in DAYS)
 
 
-def test_no_colour(project, answer):
+def test_no_color(project, answer):
     """With NO_COLOR, and without a terminal, not a single escape sequence is printed."""
     project.exercise.write_text(answer, encoding="utf-8")
     assert "\x1b" not in project.course(TERM="xterm-256color").stdout
@@ -460,6 +461,21 @@ def test_hints_come_one_by_one(project):
     assert "course solution 2" in last.stdout
 
 
+def test_a_hint_begins_with_what_the_last_check_found(project, answer):
+    """On the first exercise that does not pass; a passing day has nothing to repeat."""
+    project.exercise.write_text(answer.replace("math.sqrt", ""), encoding="utf-8")
+    _, named, other, first = project.courses(
+        ("check", "2"), ("hint", "2"), ("hint", "1"), ("hint", "2", "attention")
+    )
+    for said in (named, first):
+        found, _, rest = said.stdout.partition("Hint ")
+        assert "Your last check found:" in found and "scaled_by_d_k" in found
+        assert "Your last check" not in rest
+    assert "Your last check" not in other.stdout
+    project.exercise.write_text(answer, encoding="utf-8")
+    assert "Your last check" not in project.courses(("check", "2"), ("hint", "2"))[1].stdout
+
+
 def test_reset_keeps_the_old_file(project, answer):
     """The stub again; the old file is named and holds every byte; twice in a second as well."""
     stub = project.exercise.read_bytes()
@@ -471,7 +487,7 @@ def test_reset_keeps_the_old_file(project, answer):
         kept = project.root / done.stdout.split("kept as ")[1].split()[0].rstrip(".")
         assert kept.read_text(encoding="utf-8") == text
     assert len(list((project.root / "my" / "kept").iterdir())) == 2
-    assert "is the stub already" in project.course("reset", "2").stdout
+    assert "is already the stub" in project.course("reset", "2").stdout
 
 
 def test_reset_where_nothing_can_be_written(project, answer):
@@ -498,7 +514,7 @@ def test_lesson_and_solution_open_copies(project):
     for done, folder in zip(
         project.courses(*((c, "2") for c in kinds)), kinds.values(), strict=True
     ):
-        assert "the copy you have worked in" in done.stdout
+        assert "You have worked in this copy" in done.stdout
         assert (project.root / "my" / folder / "day02_attention.ipynb").read_text() == "mine"
 
 
@@ -559,7 +575,7 @@ def test_reset_gives_the_hints_back(project):
             *[("hint", "2"), ("hint", "1")],
         )
     ]
-    assert "The first hint comes first again." in said[6]
+    assert "The hints start over with the first." in said[6]
     assert "first hint" not in said[7]
     assert "Hint 1 of" in said[8] and "Hint 4 of" in said[9]
 

@@ -82,7 +82,7 @@ class Learner:
 
 BOTH = {"day01_softmax.py": ONE, "day02_attention.py": TWO}
 LEARNERS = {
-    "exact": Learner(BOTH, ("1", "1"), ("Files: 2 taken, 0 not",)),
+    "exact": Learner(BOTH, ("1", "1"), ("Files: 2 used, 0 not used",)),
     "browser": Learner(
         {"day01_softmax (1).py": ONE, "day02_attention.py": TWO},
         ("1", "1"),
@@ -157,7 +157,7 @@ LEARNERS = {
     "typed": Learner({}, told=("was found",), verdict="nothing_found", typed=True),
     "late": Learner(BOTH, ("1", "1"), late=True),
     "unsafe": Learner({"x.zip": zip_of({"../x": b""})}, told=("leads out",), verdict="refused"),
-    "misspelt": Learner(
+    "misspelled": Learner(
         {"day01_softmax.py": WRONG_ONE, "day02_atention.py": TWO},
         ("0", ""),
         ("day02_atention.py is nearest to day02_attention.py",),
