@@ -260,9 +260,8 @@ def test_by_products_are_not_shown(file):
     for cell in raw_cells(file):
         for output in cell.get("outputs", ()):
             pictured = any(kind.startswith("image/") for kind in output.get("data", ()))
-            assert output["output_type"] != "execute_result" or pictured, (
-                f"end this with a semicolon: {''.join(cell['source'])}"
-            )
+            shown = output["output_type"] == "execute_result" and not pictured
+            assert not shown, f"its last line should begin with _ = :  {''.join(cell['source'])}"
 
 
 # --- What a lesson suggests to change -------------------------------------------------------------
@@ -289,7 +288,7 @@ def tried(cells: list[nbformat.NotebookNode]) -> list[nbformat.NotebookNode]:
         runs.append((first, again[first:]))
     steps, done = [], 0
     for first, again in sorted(runs, key=lambda run: run[0]):
-        keep, reset = "kept = dict(globals())", "globals().update(kept)"
+        keep, reset = "_before = dict(globals())", "globals().update(_before)"
         steps += [*code[done:first], new_code_cell(keep), *again, new_code_cell(reset)]
         done = first
     return steps
