@@ -104,7 +104,9 @@ BLOCKS = (
     _block("+ positional encoding", DECODER, 362, 5, 10, *MODEL, *GPT, *POSITIONS),
     _block("embedding · √d_model", ENCODER, 400, 10, *MODEL, *BERT),
     _block("embedding · √d_model", DECODER, 400, 10, *MODEL, *GPT),
-    Box("batch: padding, masks, target moved by one", ENCODER, 444, 360, 28, (3, 15, 18, 22, 39, 45)),
+    Box(
+        "batch: padding, masks, target moved by one", ENCODER, 444, 360, 28, (3, 15, 18, 22, 39, 45)
+    ),
     _block("tokens, by byte pairs", ENCODER, 488, 21, 22),
     _block("tokens, by byte pairs", DECODER, 488, 21, 22),
     _block("source text", ENCODER, 526, 21, 22),
