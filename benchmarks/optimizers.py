@@ -1,4 +1,4 @@
-"""AdamW beside Muon: a GPT on the characters of Shakespeare, at five peak rates and three seeds, on the CPU.
+"""AdamW beside Muon: a GPT on the characters of Shakespeare, at nine peak rates and three seeds, on the CPU.
 
 Both train the same GPT (2 layers, width 64) from the same initial weights on the same batches, with the same
 weight decay, a warm-up of 20 steps, and a linear decay to 0. Muon trains the matrices of the blocks, and
@@ -27,7 +27,7 @@ from training.data.downloads import find
 from variants.gpt import GPT, GPTConfig
 from variants.optimizers import AdamW, Muon
 
-RATES = (0.002, 0.004, 0.008, 0.016, 0.032)
+RATES = tuple(0.0005 * 2**doubling for doubling in range(9))
 SEEDS = (0, 1, 2)
 NAMES = ("AdamW", "Muon")
 STEPS, WARMUP, BATCH = 200, 20, 16

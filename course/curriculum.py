@@ -220,6 +220,14 @@ PARTS = (
             "QKNorm MultiHeadLatentAttention",
             "variants/latent.py",
         ),
+        (44, "delta_rule", "The delta rule", "delta_rule chunked_delta_rule", "variants/delta.py"),
+        (
+            45,
+            "instruction_tuning",
+            "Instruction tuning",
+            "chat_tokens answer_labels pack",
+            "variants/instruction.py",
+        ),
     ),
 )
 

@@ -31,8 +31,10 @@ Each file replaces one part of the Transformer of `implementation.py`, or of an 
                                                             parameters in shards            Rajbhandari 2019
     40   shipping.py        weights in float32              weights in int8                 Wu 2020
     41   optimizers.py      weight decay in the gradient    weight decay beside the step    Loshchilov 2017
-    43   latent.py          one key and value per head     projections of one latent      DeepSeek-AI 2024
                             a step for each number          a step for each matrix          Jordan 2024
+    43   latent.py          one key and value per head     projections of one latent      DeepSeek-AI 2024
+    44   delta.py           a state that is a sum           a state that is corrected       Schlag 2021
+    45   instruction.py     a loss on every token           a loss on the answers           Ouyang 2022
 
 `llama.py` repeats a few lines of `grouped_query.py` and `rope.py`, so that it can be read alone.
 

@@ -45,6 +45,8 @@ INSTEAD = {
     40: "the decoder alone, its weights in 8 bits",
     41: "decay beside the step; steps of matrices orthogonalized",
     43: "keys and values made of one small latent per token",
+    44: "a state whose keys are overwritten, in place of the scores",
+    45: "conversations, with a loss on the answers alone",
 }
 """What the days after the paper put in place of the parts that are lit."""
 
@@ -70,7 +72,7 @@ HEAD, ENCODER, DECODER, AROUND = 44, 272, 472, 680  # where the columns begin
 
 FRAMES = (
     Box("multi-head attention", 20, 66, 208, 318, (4, 9, 31, 43)),
-    Box("each head", 32, 122, 184, 206, (2, 7, 8, 33, 34)),
+    Box("each head", 32, 122, 184, 206, (2, 7, 8, 33, 34, 44)),
     Box("encoder × N", 260, 166, 184, 178, (6, 12, 14, 26)),
     Box("decoder × N", 460, 86, 184, 258, (13, 14, 23, 32, 36, 37, 40)),
     Box("training loop", 672, 196, 176, 148, (18, 38, 39)),
@@ -79,10 +81,10 @@ FRAMES = (
 BLOCKS = (
     # one head
     _block("join and project", HEAD, 76, 4, 9),
-    _block("weights · values", HEAD, 138, 2, 7, 8, 25, 33, 34),
-    _block("softmax", HEAD, 184, 1, 2, 7, 8, 33, 34),
-    _block("mask", HEAD, 230, 2, 3, 8, 33, 34),
-    _block("scores: q · k / √d_k", HEAD, 276, 2, 7, 8, 25, 27, 29, 30, 33, 34),
+    _block("weights · values", HEAD, 138, 2, 7, 8, 25, 33, 34, 44),
+    _block("softmax", HEAD, 184, 1, 2, 7, 8, 33, 34, 44),
+    _block("mask", HEAD, 230, 2, 3, 8, 33, 34, 44),
+    _block("scores: q · k / √d_k", HEAD, 276, 2, 7, 8, 25, 27, 29, 30, 33, 34, 44),
     _block("project and split", HEAD, 344, 4, 9, 31, 43),
     # the encoder
     _block("add & norm", ENCODER, 180, 6, 11, 12, *MODEL, *BERT, 27, 28),
@@ -102,7 +104,9 @@ BLOCKS = (
     _block("+ positional encoding", DECODER, 362, 5, 10, *MODEL, *GPT, *POSITIONS),
     _block("embedding · √d_model", ENCODER, 400, 10, *MODEL, *BERT),
     _block("embedding · √d_model", DECODER, 400, 10, *MODEL, *GPT),
-    Box("batch: padding, masks, target moved by one", ENCODER, 444, 360, 28, (3, 15, 18, 22, 39)),
+    Box(
+        "batch: padding, masks, target moved by one", ENCODER, 444, 360, 28, (3, 15, 18, 22, 39, 45)
+    ),
     _block("tokens, by byte pairs", ENCODER, 488, 21, 22),
     _block("tokens, by byte pairs", DECODER, 488, 21, 22),
     _block("source text", ENCODER, 526, 21, 22),

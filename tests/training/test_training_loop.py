@@ -516,7 +516,7 @@ def test_muon_is_for_the_matrices_of_layers(trainer, poem, changes):
     one = trainer(settings).optimizer
     adam, muon = one.optimizers
     numbers = [sum(len(group["params"]) for group in o.param_groups) for o in (adam, muon)]
-    assert sum(numbers) == len(one.parameters) and numbers[1] == len(one.hidden) > 8
+    assert sum(numbers) == len(one.parameters) and numbers[1] == len(one.hidden) > 0
     for name, parameter in one.parameters.items():
         in_a_layer = "layers" in name or "blocks" in name
         assert (name in one.hidden) == (in_a_layer and parameter.ndim == 2), name

@@ -119,6 +119,10 @@ MISCONCEPTIONS = [
                 "You add 10⁻⁷ to the norm. The norm is replaced where it is smaller, and otherwise stays as it is.",
                 {"x.norm().clamp(min=1e-7)": "(x.norm() + 1e-7)"},
             ),
+            "zeros_divided": (
+                "A matrix of zeros becomes NaN. Its norm is 0; divide by 10⁻⁷ at least.",
+                {"_.clamp(min=1e-7)": "_"},
+            ),
             # --- the polynomial
             "classical_coefficients": (
                 "You iterate 1.5·X − 0.5·X Xᵀ X, the classical Newton–Schulz. It converges exactly, but needs many more steps for small singular values.",
