@@ -32,16 +32,6 @@ def flash_attention(
     With `causal`, the last query belongs to the last key: query i sees keys 0 to T_k − T_q + i. A query that
     may attend to nothing gets exactly 0. Memory is linear in T_q and T_k.
 
-    For each tile of scores S = Q Kᵀ / √d_k with values V, from the running maximum m = −∞, the
-    normalizer ℓ = 0 and the accumulator O = 0:
-
-        m' = max(m, rowmax S)      P = exp(S − m')
-        ℓ ← exp(m − m') ℓ + rowsum P      O ← exp(m − m') O + P V      m ← m'
-
-    and at the end O / ℓ, and L = m + log ℓ. Backward, with P = exp(S − L) and D = rowsum(dO · O):
-
-        dV += Pᵀ dO      dS = P · (dO Vᵀ − D)      dQ += dS K / √d_k      dK += dSᵀ Q / √d_k
-
     - `query` is `(…, T_q, d_k)`, `key` `(…, T_k, d_k)` and `value` `(…, T_k, d_v)`, with any leading
       batch dimensions, the same for all three. d_v may differ from d_k. T_q and T_k may be 0.
     - `block` is the number of queries, and of keys, of a tile. No length need be a multiple of it, or

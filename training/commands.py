@@ -93,6 +93,13 @@ def train(
         int | None, typer.Option(min=1, help="Number of passes through the data.")
     ] = None,
     seed: Annotated[int | None, typer.Option(min=0, help="Random seed.")] = None,
+    optimizer: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="adamw, or muon: Muon for the matrices of the layers, and AdamW for the rest.",
+        ),
+    ] = None,
     data: Annotated[
         str | None,
         typer.Option(
@@ -155,6 +162,7 @@ def train(
             {
                 "steps": steps,
                 "seed": seed,
+                "optimizer": optimizer,
                 "data": data,
                 "source": source,
                 "target": target,

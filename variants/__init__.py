@@ -31,6 +31,7 @@ Each file replaces one part of the Transformer of `implementation.py`, or of an 
                                                             parameters in shards            Rajbhandari 2019
     40   shipping.py        weights in float32              weights in int8                 Wu 2020
     41   optimizers.py      weight decay in the gradient    weight decay beside the step    Loshchilov 2017
+    43   latent.py          one key and value per head     projections of one latent      DeepSeek-AI 2024
                             a step for each number          a step for each matrix          Jordan 2024
 
 `llama.py` repeats a few lines of `grouped_query.py` and `rope.py`, so that it can be read alone.

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from course.curriculum import DAYS, ROOT
+from course.curriculum import LAST_DAY, ROOT
 from course.edition.bundle import bundle as write
 from course.terminal import display
 from course.terminal.arguments import listed_days
@@ -20,7 +20,7 @@ def bundle(
     ],
     through: Annotated[
         int,
-        typer.Option(min=0, max=len(DAYS), metavar="DAY", help="The last day that is released."),
+        typer.Option(min=0, max=LAST_DAY, metavar="DAY", help="The last day that is released."),
     ] = 0,
     days: Annotated[
         str | None,

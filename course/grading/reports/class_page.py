@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
-from course.curriculum import DAYS, Day
+from course.curriculum import BY_NUMBER, Day
 from course.grading.gradebook import (
     GRADED,
     GRADER_FAULT,
@@ -301,7 +301,7 @@ class _GradedDay:
 
     @property
     def title(self) -> str:
-        return DAYS[self.number - 1].title
+        return BY_NUMBER[self.number].title
 
     @property
     def status(self) -> str:

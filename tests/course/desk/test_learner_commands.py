@@ -18,7 +18,7 @@ from typer.testing import CliRunner
 from course.checks.loading import load_checks
 from course.checks.seeing import check_inputs
 from course.cli import COMMANDS, app
-from course.curriculum import DAYS, NoSuchDay, find_day, find_days
+from course.curriculum import DAYS, LAST_DAY, NoSuchDay, find_day, find_days
 from course.desk import jupyter
 from course.desk.hints import read_hints
 from tests.course.conftest import ROOT
@@ -50,7 +50,7 @@ CHECK = thing(
     seconds=SECONDS,
 )
 DAY = thing(
-    day={"type": "integer", "minimum": 1, "maximum": len(DAYS)},
+    day={"type": "integer", "minimum": 1, "maximum": LAST_DAY},
     stem=TEXT,
     status={"enum": ["passed", "failed", "error", "not_started", "in_progress", "skipped"]},
     watertight={"type": "boolean"},
@@ -133,8 +133,8 @@ def here(*arguments, **environment):
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["check", "99"], f"the days are 1 to {len(DAYS)}"),
-        (["check", "0"], f"the days are 1 to {len(DAYS)}"),
+        (["check", "99"], f"the days are 1 to {LAST_DAY}"),
+        (["check", "0"], f"the days are 1 to {LAST_DAY}"),
         (["check", "unicorn"], "No day is called 'unicorn'"),
         (["check", "attention"], "2 (day02_attention)"),
         (["check", "2", "--answers", "nowhere"], "nowhere"),
@@ -146,7 +146,7 @@ def here(*arguments, **environment):
         (["watch", "unicorn"], "unicorn"),
         (["fly"], "fly"),
         (["chek"], "Did you mean 'check'"),
-        (["99"], f"the days are 1 to {len(DAYS)}"),
+        (["99"], f"the days are 1 to {LAST_DAY}"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
@@ -305,13 +305,13 @@ def test_ranges_of_days():
 @pytest.mark.parametrize(
     ("asked", "words"),
     [
-        ("1-99999999", f"There is no day 99999999: the days are 1 to {len(DAYS)}."),
-        ("1-9999999999", f"There is no day 9999999999: the days are 1 to {len(DAYS)}."),
-        (f"1-{'9' * 5000}", f"There is no day {'9' * 40}…: the days are 1 to {len(DAYS)}."),
-        ("9999999999-1", f"There is no day 9999999999: the days are 1 to {len(DAYS)}."),
-        ("0-3", f"There is no day 0: the days are 1 to {len(DAYS)}."),
+        ("1-99999999", f"There is no day 99999999: the days are 1 to {LAST_DAY}."),
+        ("1-9999999999", f"There is no day 9999999999: the days are 1 to {LAST_DAY}."),
+        (f"1-{'9' * 5000}", f"There is no day {'9' * 40}…: the days are 1 to {LAST_DAY}."),
+        ("9999999999-1", f"There is no day 9999999999: the days are 1 to {LAST_DAY}."),
+        ("0-3", f"There is no day 0: the days are 1 to {LAST_DAY}."),
         *(
-            (wrong, f"Days are given as 8, 8-14 or 1-3,8, from 1 to {len(DAYS)}, got '{wrong}'.")
+            (wrong, f"Days are given as 8, 8-14 or 1-3,8, from 1 to {LAST_DAY}, got '{wrong}'.")
             for wrong in ("8-", "-3", "-", "8..10", "1-2-3", "8:10", "")
         ),
     ],
