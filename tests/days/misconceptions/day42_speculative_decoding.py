@@ -145,7 +145,7 @@ MISCONCEPTIONS = [
             "draft_asked_once": (
                 "You draw all proposals of a round from one row of the draft. Each proposal depends on those before it: read it, and ask again.",
                 {
-                    "logits = draft(...)[:, -1]": "if not draft_probs:\n    logits = draft(text[:, draft_cache.length :], draft_cache)[:, -1]",
+                    "logits = draft(text[:, draft_cache.length :], draft_cache)[:, -1]": "if not draft_probs:\n    logits = draft(text[:, draft_cache.length :], draft_cache)[:, -1]",
                 },
             ),
             "draft_at_temperature_1": (
