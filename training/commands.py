@@ -226,6 +226,15 @@ def generate(
         typer.Option(metavar="TEXT", help="End before this text; may be used several times."),
     ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Random seed.")] = 0,
+    draft: Annotated[
+        str | None,
+        typer.Option(
+            metavar="MODEL|lookup",
+            help="Decode speculatively: the same distribution in fewer passes. MODEL is a smaller model with "
+            "the same vocabulary, a run or what --pretrained takes; lookup proposes what followed the last "
+            "tokens earlier in the text.",
+        ),
+    ] = None,
     answers: Answers = None,
     device: Device = "auto",
     data_dir: DataDir = None,
@@ -241,7 +250,13 @@ def generate(
             raise Refused("--stop takes a text, and not an empty one")
         if answers and not pretrained:
             raise Refused("--answers is for --pretrained: a run was trained on its own parts")
-        if run and not pretrained:
+        if draft and (answers or min_p or repetition_penalty != 1):
+            raise Refused("--draft cannot be used with --answers, --min-p or --repetition-penalty")
+        if draft and (run is None) != (pretrained is None):
+            answering.generate_with_a_draft(
+                program, run or str(pretrained), draft, prompt, tokens, drawing, device, data_dir, stop or ()
+            )
+        elif run and not pretrained:
             answering.generate(program, run, prompt, tokens, drawing, device, stop or ())
         elif pretrained and not run:
             answering.generate_pretrained(
