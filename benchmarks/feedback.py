@@ -226,7 +226,9 @@ def main() -> None:
     parser.add_argument("--warm", action="store_true", help="`course watch` alone")
     parser.add_argument("--beside", type=int, default=0, help="busy processes beside it")
     arguments = parser.parse_args()
-    days = [day for day in DAYS if day.ready and day.number in (arguments.days or range(1, 41))]
+    days = [
+        day for day in DAYS if day.ready and (not arguments.days or day.number in arguments.days)
+    ]
     facts = frame.show_machine()
     columns = WARM if arguments.warm else WARM + COLD
     lines = frame.table(["day", "answer"], list(columns), "seconds: median (nine in ten)")

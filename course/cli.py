@@ -139,7 +139,7 @@ def board(
         ),
     ] = None,
 ) -> None:
-    """Forty days from a softmax to a Transformer.
+    """Day by day from a softmax to a Transformer.
 
     Without a command: the board. With a day alone, `course 1`: check it.
     """

@@ -1,4 +1,4 @@
-"""The forty days: their names, what each asks for, where its files lie, and how these are marked."""
+"""The days: their names, what each asks for, where their files lie, and how these are marked."""
 
 from __future__ import annotations
 
@@ -201,6 +201,24 @@ PARTS = (
             "Shipping",
             "quantize_int8 dequantize QuantizedLinear",
             "variants/shipping.py",
+        ),
+    ),
+    _part(
+        "From a language model to one that reasons",
+        None,
+        (
+            41,
+            "adamw_and_muon",
+            "AdamW and Muon",
+            "AdamW orthogonalize Muon",
+            "variants/optimizers.py",
+        ),
+        (
+            42,
+            "speculative_decoding",
+            "Speculative decoding",
+            "accept_draft speculative_generate",
+            "variants/speculative.py",
         ),
     ),
 )

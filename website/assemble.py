@@ -132,10 +132,10 @@ def _replaced() -> str:
 
 
 def _lessons() -> str:
-    """The forty days in their parts, as README has them in its table."""
+    """The days in their parts, as README has them in its table."""
     parts = [
         "# Lessons\n\n"
-        f"Forty days in three parts. {hours()} Minutes are those of reading and exercise."
+        f"{len(DAYS)} days in {len(PARTS)} parts. {hours()} Minutes are those of reading and exercise."
     ]
     for number, part in enumerate(PARTS, 1):
         rows = [

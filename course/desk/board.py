@@ -1,4 +1,4 @@
-"""The board: forty days, what passes, what is next; in the terminal, and as a picture."""
+"""The board: the days, what passes, what is next; in the terminal, and as a picture."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ UNFINISHED = ("failed", "error", "in_progress")
 
 
 def board(results: dict[int, DayResult], to: Console) -> RenderableType:
-    """Forty days in their three parts, what passes, what is next, where the last failure was."""
+    """The days in their parts, what passes, what is next, where the last failure was."""
     parts = [_part(number, part, results) for number, part in enumerate(PARTS, 1)]
     days = next(table for table in _arrangements(parts) if _fits(table, to))
     above, below = _headline(results, to.width), (_legend(), "", *_next_steps(results))
@@ -36,8 +36,14 @@ def board(results: dict[int, DayResult], to: Console) -> RenderableType:
 
 
 def _arrangements(parts: Sequence[Table]) -> Iterator[Table]:
-    """The parts side by side, then with the first two above each other, then all in one column."""
-    for columns in ([parts[:1], parts[1:2], parts[2:]], [parts[:2], parts[2:]], [parts]):
+    """The parts side by side, then in ever fewer columns."""
+    first, later = parts[:2], parts[2:]
+    for columns in (
+        [[one] for one in parts],
+        [first, later[:1], later[1:]],
+        [first, later],
+        [parts],
+    ):
         table = Table.grid(padding=(0, 3, 0, 0))
         table.add_row(
             *(Group(*(Padding(part, (0, 0, 1, 0)) for part in column)) for column in columns)

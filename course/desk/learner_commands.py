@@ -61,7 +61,7 @@ from course.workers.checking import Checked, Checking, check_days
 
 
 def board(svg: Path | None = None) -> None:
-    """Show what passes of the forty days, and what is next; or write it as a picture."""
+    """Show which days pass, and what is next; or write it as a picture."""
     console, results = display.console(), all_results()
     if svg is None:
         console.print(board_(results, console))

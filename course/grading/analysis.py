@@ -24,11 +24,12 @@ from pathlib import Path
 from typing import Any
 
 from course.checks.answer_files import Unreadable, read_answer
+from course.curriculum import DAYS
 from course.workers.tracing import OUT_OF_SIGHT
 
 NUMPY_DAYS = range(1, 8)
-TORCH_DAYS = range(8, 41)
-EVERY_DAY = range(1, 41)
+TORCH_DAYS = range(8, len(DAYS) + 1)
+EVERY_DAY = range(1, len(DAYS) + 1)
 # Days 9 and 23 are about the heads, so their answers may use torch's own attention.
 ATTENDING = (8, *range(10, 15), *range(25, 28), *range(30, 35))
 HEADS = (*range(8, 15), 23, *range(25, 28), *range(30, 37))
@@ -92,6 +93,11 @@ SHORTCUTS: dict[str, Iterable[int]] = BEHIND | {
     "torch.distributed": (39,),
     "torch.quantization": (40,),
     "torch.ao": (40,),
+    "torch.optim.Adam": (41,),
+    "torch.optim.AdamW": (41,),
+    "torch.optim.Muon": (41,),
+    "torch.optim.adam": (41,),
+    "torch.optim.adamw": (41,),
     # Ways past what observes a call.
     "torch.jit": TORCH_DAYS,
     "torch.ops": TORCH_DAYS,

@@ -50,7 +50,7 @@ CHECK = thing(
     seconds=SECONDS,
 )
 DAY = thing(
-    day={"type": "integer", "minimum": 1, "maximum": 40},
+    day={"type": "integer", "minimum": 1, "maximum": len(DAYS)},
     stem=TEXT,
     status={"enum": ["passed", "failed", "error", "not_started", "in_progress", "skipped"]},
     watertight={"type": "boolean"},
@@ -133,8 +133,8 @@ def here(*arguments, **environment):
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["check", "99"], "the days are 1 to 40"),
-        (["check", "0"], "the days are 1 to 40"),
+        (["check", "99"], f"the days are 1 to {len(DAYS)}"),
+        (["check", "0"], f"the days are 1 to {len(DAYS)}"),
         (["check", "unicorn"], "No day is called 'unicorn'"),
         (["check", "attention"], "2 (day02_attention)"),
         (["check", "2", "--answers", "nowhere"], "nowhere"),
@@ -146,7 +146,7 @@ def here(*arguments, **environment):
         (["watch", "unicorn"], "unicorn"),
         (["fly"], "fly"),
         (["chek"], "Did you mean 'check'"),
-        (["99"], "the days are 1 to 40"),
+        (["99"], f"the days are 1 to {len(DAYS)}"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
@@ -273,10 +273,11 @@ def test_a_case_can_be_drawn_again(project, answer):
 
 def test_a_day_that_is_only_announced_is_not_there_yet(project):
     """A day without checks is on the board, and says so when it is asked for."""
-    (project.root / "tests" / "days" / "test_day40_shipping.py").unlink()
-    done = project.course("check", "40", COLUMNS="300")
+    last = DAYS[-1]
+    (project.root / last.checks.relative_to(ROOT)).unlink()
+    done = project.course("check", str(last.number), COLUMNS="300")
     assert done.returncode == 2
-    assert "Day 40 (Shipping) is not there yet: days 1 to 39 are." in done.stderr
+    assert f"Day {last.number} ({last.title}) is not there yet" in done.stderr
 
 
 def test_days_are_found_by_number_name_and_topic():
@@ -296,21 +297,21 @@ def test_ranges_of_days():
     assert find_days("decoder") == [DAYS[12]]
     with pytest.raises(NoSuchDay, match="did you mean 8-14"):
         find_days("14-8")
-    with pytest.raises(NoSuchDay, match="There is no day 41"):
-        find_days("40-41")
+    with pytest.raises(NoSuchDay, match="There is no day 99"):
+        find_days("40-99")
     assert find_days("1 - 2, decoder,40") == [DAYS[0], DAYS[1], DAYS[12], DAYS[39]]
 
 
 @pytest.mark.parametrize(
     ("asked", "words"),
     [
-        ("1-99999999", "There is no day 99999999: the days are 1 to 40."),
-        ("1-9999999999", "There is no day 9999999999: the days are 1 to 40."),
-        (f"1-{'9' * 5000}", f"There is no day {'9' * 40}…: the days are 1 to 40."),
-        ("9999999999-1", "There is no day 9999999999: the days are 1 to 40."),
-        ("0-3", "There is no day 0: the days are 1 to 40."),
+        ("1-99999999", f"There is no day 99999999: the days are 1 to {len(DAYS)}."),
+        ("1-9999999999", f"There is no day 9999999999: the days are 1 to {len(DAYS)}."),
+        (f"1-{'9' * 5000}", f"There is no day {'9' * 40}…: the days are 1 to {len(DAYS)}."),
+        ("9999999999-1", f"There is no day 9999999999: the days are 1 to {len(DAYS)}."),
+        ("0-3", f"There is no day 0: the days are 1 to {len(DAYS)}."),
         *(
-            (wrong, f"Days are given as 8, 8-14 or 1-3,8, from 1 to 40, got '{wrong}'.")
+            (wrong, f"Days are given as 8, 8-14 or 1-3,8, from 1 to {len(DAYS)}, got '{wrong}'.")
             for wrong in ("8-", "-3", "-", "8..10", "1-2-3", "8:10", "")
         ),
     ],
@@ -372,12 +373,12 @@ def test_a_folder_without_permission(project, permissions, words):
 
 
 def test_board_of_a_fresh_clone(project):
-    """Forty days, nothing started, and what to do next."""
+    """All days, nothing started, and what to do next."""
     done = project.course()
     assert done.returncode == 0
     for day in DAYS:
         assert f"{day.number} {day.title}" in done.stdout
-    assert "0 of 40 days" in done.stdout
+    assert f"0 of {len(DAYS)} days" in done.stdout
     assert "Next: day 1 · Softmax" in done.stdout
     assert "course watch 1" in done.stdout
 
@@ -385,10 +386,10 @@ def test_board_of_a_fresh_clone(project):
 def test_board_shows_what_passes_and_where_it_failed(project, answer):
     """A passed day, the next one, and the last failure with its place."""
     project.exercise.write_text(answer, encoding="utf-8")
-    assert "1 of 40 days" in project.course().stdout
+    assert f"1 of {len(DAYS)} days" in project.course().stdout
     project.exercise.write_text(answer.replace("math.sqrt", ""), encoding="utf-8")
     board = project.course().stdout
-    assert "0 of 40 days" in board
+    assert f"0 of {len(DAYS)} days" in board
     assert "Day 2 fails in test_output_and_weights" in board
     assert "Your scores are divided by d_k itself" in board
 
@@ -399,7 +400,7 @@ def test_board_gives_stars(project, answer, loose):
         project.exercise.write_text(text, encoding="utf-8")
         for board in project.courses((), ()):  # the second time from memory
             assert f"{mark}  2 Attention" in board.stdout
-            assert "1 of 40 days" in board.stdout
+            assert f"1 of {len(DAYS)} days" in board.stdout
             assert "fails in" not in board.stdout
 
 

@@ -1,4 +1,4 @@
-"""`course recall`: whose questions it asks on which date, and how; the forty lessons have three each."""
+"""`course recall`: whose questions it asks on which date, and how; the lessons have three each."""
 
 import json
 from datetime import date, timedelta
@@ -102,6 +102,6 @@ def test_the_board_as_a_picture():
     results[3] = DayResult(DAYS[2], (core, rest))
     svg = board_svg(results)
     assert svg.count("<rect") == len(DAYS)
-    assert "2 of 40 days, 2 watertight ★" in svg
+    assert f"2 of {len(DAYS)} days, 2 watertight ★" in svg
     assert 'class="day begun"><title>Day 3, Masks: failed' in svg
     assert "prefers-color-scheme: dark" in svg

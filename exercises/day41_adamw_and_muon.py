@@ -1,0 +1,140 @@
+"""Day 41 · AdamW and Muon
+
+Lesson  course lesson 41
+Hints   course hint 41
+Check   course watch 41    (checks at every save; `course check 41` checks once)
+
+Replace each `raise NotImplementedError` with your own code. The numbered comments are a way there; you may
+take another. Earlier days' parts come from the reference, so a day can be skipped.
+`Raises` lists what the reference refuses; no check tests that your code refuses it too.
+"""
+
+import math
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+
+class AdamW(torch.optim.Optimizer):
+    """Adam with decoupled weight decay. Step t of a parameter θ with gradient g:
+
+        θ ← θ − η·λ·θ
+        m ← β₁·m + (1 − β₁)·g        v ← β₂·v + (1 − β₂)·g²
+        θ ← θ − η · m̂ / (√v̂ + ε)     m̂ = m / (1 − β₁ᵗ), v̂ = v / (1 − β₂ᵗ)
+
+    - `params` are parameters, or groups (dicts with `"params"`), as every optimizer of PyTorch takes them.
+      A group may set its own `lr`, `betas`, `eps` and `weight_decay`, under these names.
+    - Parameters are in float32 or float64, on any device. Gradients are dense and real.
+    - `torch.optim.AdamW` with the same arguments takes the same steps, up to rounding.
+
+    Raises:
+        ValueError: `lr`, `eps` or `weight_decay` is negative, or a beta is outside [0, 1).
+
+    Source: Loshchilov & Hutter 2019, algorithm 2, with the learning rate in the decay, as in PyTorch.
+    """
+
+    def __init__(
+        self,
+        params: Iterable[Any],
+        lr: float = 1e-3,
+        betas: tuple[float, float] = (0.9, 0.999),
+        eps: float = 1e-8,
+        weight_decay: float = 0.01,
+    ):
+        # 1. Call the constructor of `torch.optim.Optimizer` with the parameters and a dict of the settings,
+        #    by name: a group that does not set one gets it from there.
+        raise NotImplementedError
+
+    @torch.no_grad()
+    def step(self, closure: Callable[[], Any] | None = None) -> Any:
+        """Change each parameter that has a gradient; return the closure's loss, if there is one.
+
+        - Parameters are changed in place; gradients stay as they are.
+        - A parameter whose `grad` is None is skipped entirely: no decay, and t does not count. t counts the
+          steps of each parameter, from 1; m and v are 0 before the first.
+        - `group["lr"]` and the other settings are read at every step, since schedulers change them.
+        - What is remembered of a parameter is in `self.state[parameter]`, a dict with tensors and numbers,
+          under names of your choice. Then `state_dict` and `load_state_dict` need no code of yours: a new
+          optimizer that loads the state continues exactly where the old one stopped.
+        - `closure` clears the gradients, computes the loss, calls `backward`, and returns the loss. Without
+          one, return None.
+        """
+        # 1. If there is a closure, call it with gradients enabled: it computes the gradients.
+        # 2. Skip a parameter without a gradient.
+        # 3. Find its state, which is empty at first, and count this step.
+        # 4. Decay the weights.
+        # 5. Update both running means.
+        # 6. Correct their bias towards 0, and step.
+        raise NotImplementedError
+
+
+def orthogonalize(matrix: Float[Tensor, "m n"], steps: int = 5) -> Float[Tensor, "m n"]:
+    """Bring all singular values of a matrix near 1, and keep its singular vectors (Newton–Schulz).
+
+        X ← G / max(‖G‖, 10⁻⁷)                        ‖G‖ is the Frobenius norm
+        X ← a·X + b·(X Xᵀ) X + c·(X Xᵀ)² X            `steps` times
+
+    with a = 3.4445, b = −4.7750 and c = 2.0315.
+
+    - `matrix` is not changed. It may be square, tall or wide, of any scale. A matrix of zeros gives zeros.
+    - Return the last X in the shape and dtype of `matrix`. Float16 and bfloat16 are computed in float32,
+      and float64 in float64.
+    - With `steps=0` it is the matrix divided by its norm.
+
+    Raises:
+        ValueError: `matrix` does not have two dimensions, or `steps` is negative.
+
+    Source: Jordan et al. 2024, `zeropower_via_newtonschulz5`.
+    """
+    # 1. Compute in float32 at least. Make a tall matrix wide: then X Xᵀ is the smaller product.
+    # 2. Divide by the norm: no singular value exceeds 1 afterwards.
+    # 3. Apply the polynomial to all singular values at once.
+    # 4. Turn it back, in the dtype that came.
+    raise NotImplementedError
+
+
+class Muon(torch.optim.Optimizer):
+    """Momentum whose step is orthogonalized, for weight matrices. A step of a matrix θ (m, n):
+
+        B ← μ·B + (1 − μ)·G
+        O = orthogonalize((1 − μ)·G + μ·B)
+        θ ← θ − η·λ·θ − η · 0.2·√max(m, n) · O
+
+    - All that is said of `AdamW`'s groups, `step` and state holds here as well; a group may set its own
+      `lr`, `momentum` and `weight_decay`. B is 0 before the first step.
+    - It refuses parameters that are not matrices; AdamW trains those.
+    - `torch.optim.Muon(…, nesterov=True, adjust_lr_fn="match_rms_adamw")` takes the same steps, but it
+      orthogonalizes in bfloat16, and its arguments are in another order.
+
+    Raises:
+        ValueError: a parameter is no matrix, `lr` or `weight_decay` is negative, or `momentum` is outside
+            [0, 1).
+
+    Source: Jordan et al. 2024 (Nesterov momentum, then Newton–Schulz); Liu et al. 2025, eq. 4, where the
+    factor 0.2·√max(m, n) makes the step about as large as AdamW's, so that both can share η.
+    """
+
+    def __init__(
+        self,
+        params: Iterable[Any],
+        lr: float = 1e-3,
+        momentum: float = 0.95,
+        weight_decay: float = 0.1,
+    ):
+        # 1. Call the constructor of `torch.optim.Optimizer` with the parameters and the settings.
+        raise NotImplementedError
+
+    @torch.no_grad()
+    def step(self, closure: Callable[[], Any] | None = None) -> Any:
+        """Change each matrix that has a gradient; return the closure's loss, if there is one.
+
+        The number of Newton–Schulz steps is 5.
+        """
+        # 1. If there is a closure, call it with gradients enabled: it computes the gradients.
+        # 2. Skip a matrix without a gradient.
+        # 3. Update the running mean of its gradients, and look one step ahead (Nesterov).
+        # 4. Decay the weights, and step along the orthogonalized mean.
+        raise NotImplementedError

@@ -1,0 +1,287 @@
+"""Day 41: where decay goes, what is corrected, whose state it is; which norm, which dtype, which factor."""
+
+from course.judging.misconceptions import of, on_devices
+
+ELSEWHERE = "self.__dict__.setdefault('memory', {}).setdefault(parameter, {})"
+FIND_STATE = "state = self.state[parameter]"
+SKIPPED = "if parameter.grad is None:\n    continue"
+AS_ZEROS = "if parameter.grad is None:\n    parameter.grad = torch.zeros_like(parameter)"
+STATE_ELSEWHERE = (
+    "What you remember is not in `self.state`. So it is not in the state dict either, and a run that is resumed begins with empty memories.",
+    {FIND_STATE: f"state = {ELSEWHERE}"},
+)
+NONE_AS_ZEROS = (
+    "You take a gradient that is None for zeros. A parameter that is not part of the loss then moves: it decays, or its memory of old gradients drives it. Skip it.",
+    {SKIPPED: AS_ZEROS},
+)
+DECAY = "4: parameter.mul_(...)"
+COUPLED = "gradient = parameter.grad + group['weight_decay'] * parameter"
+RATE_FROM_THE_CONSTRUCTOR = (
+    "You use the learning rate from the constructor. The learning rate of this step is in the group: groups set their own, and schedulers change it.",
+    {"step(): for group in self.param_groups:\n    _": "for group in self.param_groups:\n    group = group | {'lr': self.defaults['lr']}\n    _"},
+)
+DECAY_WITHOUT_RATE = (
+    "Your weights shrink by λ in every step. The decay is η·λ, so that it slows down with the learning rate.",
+    {DECAY: "parameter.mul_(1 - group['weight_decay'])"},
+)
+DECAY_FORGOTTEN = ("Nothing decays: your step is right only where the weight decay is 0.", {DECAY: ""})
+
+MISCONCEPTIONS = [
+    *of(
+        "AdamW",
+        {
+            # --- where decay goes
+            "decay_in_the_gradient": (
+                "You add the decay to the gradient. Then it is divided by the size of the gradient as well, and a weight with large gradients hardly decays: that is "
+                "Adam with L2 regularization. AdamW decays the weights beside the step.",
+                {
+                    DECAY: COUPLED,
+                    "mean.lerp_(parameter.grad, _)": "mean.lerp_(gradient, _)",
+                    "square.lerp_(parameter.grad.square(), _)": "square.lerp_(gradient.square(), _)",
+                },
+            ),
+            "decay_without_the_rate": DECAY_WITHOUT_RATE,
+            "decay_after_the_step": (
+                "You decay the weights after the step, and so a part of the step itself. Decay comes first.",
+                {DECAY: "", "parameter.sub_(_)": "parameter.sub_(_)\nparameter.mul_(1 - group['lr'] * group['weight_decay'])"},
+            ),
+            "decay_forgotten": DECAY_FORGOTTEN,
+            # --- both means
+            "not_corrected": (
+                "You use both running means as they are. They begin at 0, and the second takes longer to leave it than the first: without the correction the first steps "
+                "have the wrong size.",
+                {"mean / ...": "mean", "square / ...": "square"},
+            ),
+            "second_not_corrected": (
+                "You correct the first running mean and not the second. The second begins at 0 as well, and is too small for even longer.",
+                {"square / ...": "square"},
+            ),
+            "betas_swapped": (
+                "You have swapped the betas. β₁ belongs to the mean of the gradients, β₂ to the mean of their squares.",
+                {"beta_1, beta_2 = _": "beta_2, beta_1 = _"},
+            ),
+            "new_weighs_beta": (
+                "In your running means the new gradient has the weight β. β is the share of the old that stays, and 1 − β that of the new.",
+                {"mean.lerp_(_, ...)": "mean.lerp_(_, beta_1)", "square.lerp_(_, ...)": "square.lerp_(_, beta_2)"},
+            ),
+            "gradients_summed": (
+                "You add the full gradient to β₁ times the old mean. This is the momentum of SGD, a sum that is up to 1 / (1 − β₁) times as large as a mean.",
+                {"mean.lerp_(parameter.grad, ...)": "mean.mul_(beta_1).add_(parameter.grad)"},
+            ),
+            # --- the denominator
+            "root_forgotten": (
+                "You divide by the mean of the squares and not by its root. The step then depends on the scale of the gradients, which the division was meant to remove.",
+                {"(_).sqrt()": "_"},
+            ),
+            "epsilon_within_the_root": (
+                "You add ε before you take the root. Its effect is then that of √ε, ten thousand times as large for 10⁻⁸.",
+                {"(_).sqrt()": "(_ + group['eps']).sqrt()", "size + group['eps']": "size"},
+            ),
+            "epsilon_before_the_correction": (
+                "You add ε to the root of the uncorrected second moment, as in the short form at the end of §2 of the Adam paper. In the first steps it then counts "
+                "for much more.",
+                {"_ * unbiased / (...)": "_ * unbiased * (1 - beta_2 ** state['step']) ** 0.5 / (square.sqrt() + group['eps'])"},
+            ),
+            # --- which step it is, and whose
+            "one_count_for_all": (
+                "You count the steps of all parameters together. A parameter that gets its first gradient later is corrected as if its means had been running all along.",
+                {
+                    "beta_1, beta_2 = _": "beta_1, beta_2 = _\ngroup['count'] = group.get('count', 0) + 1",
+                    "state['step'] += 1": "state['step'] = group['count']",
+                },
+            ),
+            "count_outside_the_state": (
+                "You count the steps in an attribute of the optimizer. That number is not in the state dict, so a resumed run corrects its means as if they were new.",
+                {
+                    "1: loss = None": "loss = None\nself.count = getattr(self, 'count', 0) + 1",
+                    "state['step'] += 1": "state['step'] = self.count",
+                },
+            ),
+            "rate_from_the_constructor": RATE_FROM_THE_CONSTRUCTOR,
+            "none_as_zeros": NONE_AS_ZEROS,
+            "state_elsewhere": STATE_ELSEWHERE,
+            # --- what is changed
+            "gradient_changed": (
+                "You square the gradient in place. It is not yours to change: what clips or logs it afterwards sees the squares.",
+                {"parameter.grad.square()": "parameter.grad.square_()"},
+            ),
+            "not_in_place": (
+                "You give the parameter new memory (`parameter.data = …`). What shares the old memory, such as a flat buffer or a tied view, no longer sees it. Change it in place.",
+                {"parameter.sub_(_)": "parameter.data = parameter - _"},
+            ),
+        },
+    ),
+    *of(
+        "orthogonalize",
+        {
+            # --- the norm
+            "not_divided": (
+                "You do not divide by the norm first. The polynomial brings only singular values from 0 to 1 near 1; larger ones explode.",
+                {"x = x / ...": ""},
+            ),
+            "spectral_norm": (
+                "You divide by the largest singular value. The Frobenius norm is never smaller, and costs no decomposition.",
+                {"x.norm()": "torch.linalg.matrix_norm(x, 2)"},
+            ),
+            "largest_entry": (
+                "You divide by the largest entry. Singular values can exceed it many times, and then they explode.",
+                {"x.norm()": "x.abs().max()"},
+            ),
+            "norm_of_each_row": (
+                "You divide each row by its own norm. That turns the singular vectors; one number has to divide the entire matrix.",
+                {"x.norm()": "x.norm(dim=1, keepdim=True)"},
+            ),
+            "small_number_added": (
+                "You add 10⁻⁷ to the norm. The norm is replaced where it is smaller, and otherwise stays as it is.",
+                {"x.norm().clamp(min=1e-7)": "(x.norm() + 1e-7)"},
+            ),
+            "zeros_divided": (
+                "A matrix of zeros becomes NaN. Its norm is 0; divide by 10⁻⁷ at least.",
+                {"_.clamp(min=1e-7)": "_"},
+            ),
+            # --- the polynomial
+            "classical_coefficients": (
+                "You iterate 1.5·X − 0.5·X Xᵀ X, the classical Newton–Schulz. It converges exactly, but needs many more steps for small singular values.",
+                {"a, b, c = ...": "a, b, c = 1.5, -0.5, 0.0"},
+            ),
+            "sign_of_b": (
+                "Your b is positive. It is −4.7750: without the minus sign nothing keeps the singular values down.",
+                {"-4.7750": "4.7750"},
+            ),
+            "b_and_c_swapped": (
+                "You have swapped b and c: b belongs to X Xᵀ, and c to its square.",
+                {"b * gram + c * gram @ gram": "c * gram + b * gram @ gram"},
+            ),
+            "squared_by_entries": (
+                "You square the entries of X Xᵀ. Its square is the product of the matrix with itself.",
+                {"c * gram @ gram": "c * gram * gram"},
+            ),
+            "first_matrix_kept": (
+                "You multiply the polynomial with the first matrix in every step, and not with the last result.",
+                {
+                    "for _ in range(steps):\n    _": "first = x\nfor _ in range(steps):\n    gram = x @ x.T\n    x = a * x + (b * gram + c * gram @ gram) @ first"
+                },
+            ),
+            "exactly_orthogonal": (
+                "Your singular values are exactly 1, as from a singular value decomposition. Newton–Schulz brings them only near 1, between about 0.7 and 1.2.",
+                {"for _ in range(steps):\n    ...": "u, s, v = torch.linalg.svd(x, full_matrices=False)\nx = (u * (s > 1e-6)) @ v"},
+            ),
+            "always_five_steps": ("You ignore `steps`: it is 5 only by default.", {"range(steps)": "range(5)"}),
+            "one_step_short": (
+                "You apply the polynomial once less than you are asked to.",
+                {"range(steps)": "range(1, steps)"},
+            ),
+            # --- shapes and dtypes
+            "left_transposed": (
+                "A tall matrix comes back wide. You transpose it to save work; transpose it back at the end.",
+                {"x.T if tall else x": "x"},
+            ),
+            "in_bfloat16": (
+                "You compute in bfloat16, as PyTorch's and the original Muon do on GPUs. The result has only two or three digits; here it has those of float32 at least.",
+                {"matrix.to(...)": "matrix.bfloat16()"},
+            ),
+            "in_its_own_dtype": (
+                "Half precision stays half precision on the way: upcast to float32 first, and return to the dtype of the matrix at the end.",
+                {"matrix.to(...)": "matrix.clone()"},
+            ),
+            "always_float32": (
+                "You compute in float32 what comes in float64, and half of its digits are lost.",
+                {"matrix.to(...)": "matrix.float()"},
+            ),
+            "left_in_float32": (
+                "You return float32 whatever came in. The result has the dtype of the matrix.",
+                {"_.to(matrix.dtype)": "_"},
+            ),
+            "divided_in_place": (
+                "You divide the matrix in place, and so change what you were given. In an optimizer that is the gradient or the running mean.",
+                {"x = x / _": "x.div_(_)"},
+            ),
+        },
+    ),
+    *of(
+        "Muon",
+        {
+            # --- the size of the step
+            "factor_forgotten": (
+                "Your step is the orthogonalized matrix times η. Its entries are smaller the larger the matrix is; the factor 0.2·√max(m, n) makes up for that.",
+                {"scale = ...": "scale = 1.0"},
+            ),
+            "original_factor": (
+                "You scale by √max(1, m/n), the factor of the original Muon. Here it is 0.2·√max(m, n), with which AdamW and Muon can share a learning rate.",
+                {"scale = ...": "scale = math.sqrt(max(1, parameter.size(0) / parameter.size(1)))"},
+            ),
+            "smaller_side": (
+                "You take the smaller side of the matrix for the factor. It is the larger one that decides how small the entries are.",
+                {"max(parameter.shape)": "min(parameter.shape)"},
+            ),
+            "rows_alone": (
+                "You take the number of rows for the factor. It is the larger of both sides, so that a matrix and its transpose take steps of the same size.",
+                {"max(parameter.shape)": "parameter.size(0)"},
+            ),
+            "root_of_the_side_forgotten": (
+                "Your factor is 0.2 times the larger side, without the root.",
+                {"math.sqrt(_)": "_"},
+            ),
+            # --- momentum
+            "not_orthogonalized": (
+                "Your step is the running mean itself: SGD with momentum. Muon orthogonalizes it first.",
+                {"orthogonalize(ahead)": "ahead"},
+            ),
+            "orthogonalized_before_the_mean": (
+                "You orthogonalize each gradient, and then average. The average of orthogonal matrices is none. First the running mean, then `orthogonalize`.",
+                {
+                    FIND_STATE: f"{FIND_STATE}\ngradient = orthogonalize(parameter.grad)",
+                    "_.lerp_(parameter.grad, 1 - momentum)": "_.lerp_(gradient, 1 - momentum)",
+                    "parameter.grad.lerp(_, momentum)": "gradient.lerp(_, momentum)",
+                    "orthogonalize(ahead)": "ahead",
+                },
+            ),
+            "not_ahead": (
+                "You orthogonalize the running mean itself. Muon looks one step ahead (Nesterov): it mixes the gradient into the mean once more.",
+                {"orthogonalize(ahead)": "orthogonalize(buffer)"},
+            ),
+            "new_weighs_momentum": (
+                "In your running mean the new gradient has the weight μ. μ is the share of the old that stays, and 1 − μ that of the new.",
+                {"_.lerp_(parameter.grad, 1 - momentum)": "_.lerp_(parameter.grad, momentum)"},
+            ),
+            "sum_and_mean_mixed": (
+                "Your B is a sum, μ·B + G, but you look ahead as if it were a mean. Both forms exist: with the sum, it is G + μ·B that is orthogonalized.",
+                {"_.lerp_(parameter.grad, 1 - momentum)": "_.mul_(momentum).add_(parameter.grad)"},
+            ),
+            "begins_with_the_gradient": (
+                "Your running mean begins with the first gradient. It begins at 0: otherwise the first gradient counts for too much in all later steps.",
+                {"torch.zeros_like(parameter)": "parameter.grad.clone()"},
+            ),
+            # --- decay
+            "decay_with_the_factor": (
+                "The factor 0.2·√max(m, n) is in your decay too. It belongs to the step alone; the decay is η·λ for matrices of every shape.",
+                {DECAY: "parameter.mul_(1 - group['lr'] * 0.2 * math.sqrt(max(parameter.shape)) * group['weight_decay'])"},
+            ),
+            "muons_decay_without_the_rate": DECAY_WITHOUT_RATE,
+            "muons_decay_forgotten": DECAY_FORGOTTEN,
+            # --- whose state, which settings
+            "muons_rate_from_the_constructor": RATE_FROM_THE_CONSTRUCTOR,
+            "muons_none_as_zeros": NONE_AS_ZEROS,
+            "muons_state_elsewhere": STATE_ELSEWHERE,
+        },
+    ),
+    # --- right on the CPU, and wrong on a GPU
+    *on_devices(
+        "AdamW",
+        {
+            "means_on_the_cpu": (
+                "Your running means are made on the CPU, wherever the parameter is. `torch.zeros_like` makes them where it is, in its dtype.",
+                {"state['exp_avg'] = ...": "state['exp_avg'] = torch.zeros(parameter.shape, dtype=parameter.dtype)"},
+            ),
+        },
+    ),
+    *on_devices(
+        "Muon",
+        {
+            "mean_on_the_cpu": (
+                "Your running mean is made on the CPU, wherever the matrix is. `torch.zeros_like` makes it where that is, in its dtype.",
+                {"torch.zeros_like(parameter)": "torch.zeros(parameter.shape, dtype=parameter.dtype)"},
+            ),
+        },
+    ),
+]

@@ -1,0 +1,362 @@
+"""Day 41 · AdamW(params, lr, betas, eps, weight_decay), orthogonalize(matrix, steps), Muon(params, lr, …)."""
+
+import pytest
+import torch
+from torch import nn
+
+from course.checks.authoring import DTYPES, FLOAT64
+
+SHAPES = {"square": (5, 5), "wide": (4, 9), "tall": (9, 4)}
+
+
+# --- Optimizers, and where they lead --------------------------------------------------------------
+
+
+def asking(start):
+    """Parameters that start at these numbers."""
+    return {name: nn.Parameter(one.clone()) for name, one in start.items()}
+
+
+def numbers(parameters):
+    """What they are now."""
+    return {name: one.detach().clone() for name, one in parameters.items()}
+
+
+def go(optimizer, parameters, steps):
+    """Where the parameters are after a step along each of these gradients; None is no gradient."""
+    for step in steps:
+        for name, one in parameters.items():
+            one.grad = None if step[name] is None else step[name].clone()
+        optimizer.step()
+    return numbers(parameters)
+
+
+def walked(kind, start, steps, **settings):
+    """Where an optimizer of this kind leads, from this start."""
+    parameters = asking(start)
+    return {"parameters": go(kind(parameters.values(), **settings), parameters, steps)}
+
+
+def without(steps, name, *places):
+    """The same gradients, of which one parameter has none in these steps."""
+    return [step | {name: None} if at in places else step for at, step in enumerate(steps)]
+
+
+def in_groups(kind, start, steps, first, second, **settings):
+    """Where it leads with two groups, each with settings of its own."""
+    parameters = asking(start)
+    one, *others = parameters.values()
+    groups = [{"params": [one], **first}, {"params": others, **second}]
+    return {"parameters": go(kind(groups, **settings), parameters, steps)}
+
+
+def rescheduled(kind, start, steps, rates, **settings):
+    """Where it leads where each step has a learning rate of its own."""
+    parameters = asking(start)
+    optimizer = kind(parameters.values(), lr=rates[0], **settings)
+    for rate, step in zip(rates, steps, strict=False):
+        optimizer.param_groups[0]["lr"] = rate
+        go(optimizer, parameters, [step])
+    return {"parameters": numbers(parameters)}
+
+
+def resumed(kind, start, steps, **settings):
+    """Where it leads if another optimizer takes over halfway, with the state of the first."""
+    half = len(steps) // 2
+    parameters = asking(start)
+    first = kind(parameters.values(), **settings)
+    later = asking(go(first, parameters, steps[:half]))
+    second = kind(later.values(), **settings)
+    second.load_state_dict(first.state_dict())
+    return {"parameters": go(second, later, steps[half:])}
+
+
+def left_alone(kind, start, steps, **settings):
+    """What an old view of each parameter sees, and the gradients after the step."""
+    parameters = asking(start)
+    views = {name: one.detach() for name, one in parameters.items()}
+    go(kind(parameters.values(), **settings), parameters, steps[:1])
+    return {
+        "gradients": {name: one.grad for name, one in parameters.items()},
+        "parameters in place": views,
+    }
+
+
+def closed(kind, start, slopes, **settings):
+    """What a step with a closure returns, and where two of them lead."""
+    parameters = asking(start)
+    optimizer = kind(parameters.values(), **settings)
+
+    def closure():
+        optimizer.zero_grad()
+        loss = sum((one * slopes[name]).square().sum() for name, one in parameters.items())
+        loss.backward()
+        return loss
+
+    losses = [optimizer.step(closure) for _ in range(2)]
+    return {
+        "losses": [one.detach() if torch.is_tensor(one) else one for one in losses],
+        "parameters": numbers(parameters),
+    }
+
+
+# --- Inputs ---------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def dtype():
+    """What numbers are in, unless a check says otherwise."""
+    return "float32"
+
+
+@pytest.fixture
+def start(draw, dtype):
+    """Where two parameters start."""
+    a, b = draw.sizes(2, 6, 2)
+    return {name: draw.normal(*s, dtype=dtype) for name, s in {"w": (a, b), "b": (b,)}.items()}
+
+
+@pytest.fixture
+def steps(draw, start, dtype):
+    """The gradients of each of six steps, some parameters' a hundred times as large as others'."""
+    scales = {"w": 1.0, "b": 0.01, "v": 1.0}
+    return [
+        {
+            name: draw.normal(*one.shape, scale=scales[name], dtype=dtype)
+            for name, one in start.items()
+        }
+        for _ in range(6)
+    ]
+
+
+@pytest.fixture
+def matrices(draw, dtype):
+    """Where a wide and a tall matrix start."""
+    a, b, c, d = draw.sizes(2, 9, 4)
+    return {
+        "w": draw.normal(min(a, b), max(a, b), dtype=dtype),
+        "v": draw.normal(max(c, d), min(c, d), dtype=dtype),
+    }
+
+
+@pytest.fixture
+def pushes(draw, matrices, dtype):
+    """The gradients of each of six steps."""
+    return [
+        {name: draw.normal(*one.shape, dtype=dtype) for name, one in matrices.items()}
+        for _ in range(6)
+    ]
+
+
+@pytest.fixture
+def rates(draw):
+    """A learning rate for each step."""
+    return [draw.size(2, 40) / 64 for _ in range(6)]
+
+
+@pytest.fixture
+def lr(draw):
+    """One learning rate."""
+    return draw.size(10, 30) / 64
+
+
+@pytest.fixture
+def betas(draw):
+    """Two decay rates that a few steps can tell apart."""
+    return draw.size(4, 7) / 8, draw.size(12, 15) / 16
+
+
+@pytest.fixture
+def momentum(draw):
+    """How much of the mean a step keeps."""
+    return draw.size(4, 7) / 8
+
+
+@pytest.fixture
+def decay(draw):
+    """A weight decay that shows."""
+    return draw.size(10, 30) / 64
+
+
+@pytest.fixture
+def matrix(draw, shape, dtype):
+    """A matrix of one of the shapes, none of whose singular values is tiny."""
+    rows, columns = (size + draw.size(0, 3) * (shape != "square") for size in SHAPES[shape])
+    return draw.normal(rows, columns, dtype=dtype)
+
+
+@pytest.fixture
+def shape():
+    """Which shape, unless a check says otherwise."""
+    return "wide"
+
+
+# --- AdamW ----------------------------------------------------------------------------------------
+
+
+def test_first_step(answer, start, steps, lr, betas):
+    """After the first step the bias correction leaves the gradient itself, divided by its own size."""
+    return walked(answer.AdamW, start, steps[:1], lr=lr, betas=betas, weight_decay=0.0)
+
+
+@pytest.mark.parametrize("dtype", [FLOAT64, "float32"])
+def test_later_steps(answer, start, steps, lr, betas, dtype):
+    """Two running means are remembered from step to step, each corrected for the steps so far."""
+    return walked(answer.AdamW, start, steps, lr=lr, betas=betas, weight_decay=0.0)
+
+
+def test_decay(answer, start, steps, lr, betas, decay):
+    """The weights decay by the factor 1 − η·λ beside the step; the running means know nothing of it."""
+    return walked(answer.AdamW, start, steps[:3], lr=lr, betas=betas, weight_decay=decay)
+
+
+@pytest.mark.watertight("an ε as large as the gradients")
+def test_epsilon(answer, start, steps, lr, betas):
+    """ε is added to the root of the corrected second moment."""
+    return walked(answer.AdamW, start, steps[:3], lr=lr, betas=betas, eps=0.25, weight_decay=0.0)
+
+
+def test_defaults(answer, start, steps):
+    """Only the parameters have to be given."""
+    return walked(answer.AdamW, start, steps)
+
+
+def test_without_a_gradient(answer, start, steps, lr, decay):
+    """A parameter without a gradient stays as it is, and its count of steps does too."""
+    steps = without(steps[:4], "b", 0, 1)
+    return walked(answer.AdamW, start, steps, lr=lr, weight_decay=decay)
+
+
+def test_groups(answer, start, steps, rates, betas, decay):
+    """Each group has its own settings."""
+    first = {"lr": rates[0], "betas": betas, "weight_decay": decay}
+    second = {"lr": rates[0] / 8, "eps": 0.125}
+    return in_groups(answer.AdamW, start, steps[:3], first, second, weight_decay=0.0)
+
+
+def test_schedule(answer, start, steps, rates, betas, decay):
+    """The learning rate is the group's at each step, for the decay as well."""
+    return rescheduled(answer.AdamW, start, steps, rates, betas=betas, weight_decay=decay)
+
+
+def test_resumed(answer, start, steps, lr, betas, decay):
+    """An optimizer that loads the state of another continues where that one stopped."""
+    return resumed(answer.AdamW, start, steps, lr=lr, betas=betas, weight_decay=decay)
+
+
+def test_in_place(answer, start, steps, lr, decay):
+    """Parameters are changed in place, and gradients stay as they are."""
+    return left_alone(answer.AdamW, start, steps, lr=lr, weight_decay=decay)
+
+
+@pytest.mark.watertight("a closure, which few optimizers need")
+def test_closure(answer, start, steps, lr):
+    """A closure is called with gradients enabled, and its loss is returned."""
+    return closed(answer.AdamW, start, steps[0], lr=lr)
+
+
+# --- orthogonalize --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("shape", list(SHAPES))
+def test_shapes(answer, matrix, shape):
+    """Square, wide and tall matrices keep their shape and their singular vectors."""
+    return {"result": answer.orthogonalize(matrix)}
+
+
+@pytest.mark.parametrize("steps", [1, 2, 8])
+def test_steps(answer, matrix, steps):
+    """So many applications of the polynomial."""
+    return {"result": answer.orthogonalize(matrix, steps)}
+
+
+@pytest.mark.watertight("no step at all")
+def test_no_step(answer, matrix):
+    """Without a step it is the matrix divided by its Frobenius norm."""
+    return {"result": answer.orthogonalize(matrix, steps=0)}
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_precision(answer, matrix, dtype):
+    """It is computed in float32 at least, and returned in the dtype of the matrix."""
+    return {"result": answer.orthogonalize(matrix)}
+
+
+@pytest.mark.parametrize("factor", [1e-4, 1e4])
+def test_scale(answer, matrix, factor):
+    """The scale of the matrix makes no difference."""
+    return {"result": answer.orthogonalize(factor * matrix)}
+
+
+@pytest.mark.watertight("a gradient of zeros")
+def test_zeros(answer, matrix):
+    """A matrix of zeros gives zeros, not NaN."""
+    return {"result": answer.orthogonalize(0 * matrix)}
+
+
+def test_matrix_unchanged(answer, matrix):
+    """The matrix is not changed."""
+    given = matrix.clone()
+    answer.orthogonalize(given)
+    return {"matrix": given}
+
+
+# --- Muon -----------------------------------------------------------------------------------------
+
+
+def test_muon_first_step(answer, matrices, pushes, lr, momentum):
+    """The step is the orthogonalized gradient times η and 0.2·√max(m, n)."""
+    return walked(answer.Muon, matrices, pushes[:1], lr=lr, momentum=momentum, weight_decay=0.0)
+
+
+@pytest.mark.parametrize("dtype", [FLOAT64, "float32"])
+def test_muon_later_steps(answer, matrices, pushes, lr, momentum, dtype):
+    """A running mean of the gradients is remembered, and looked ahead of by one step."""
+    return walked(answer.Muon, matrices, pushes[:4], lr=lr, momentum=momentum, weight_decay=0.0)
+
+
+def test_muon_decay(answer, matrices, pushes, lr, momentum, decay):
+    """The weights decay by the factor 1 − η·λ, without the factor of the shape."""
+    settings = {"lr": lr, "momentum": momentum, "weight_decay": decay}
+    return walked(answer.Muon, matrices, pushes[:2], **settings)
+
+
+def test_muon_defaults(answer, matrices, pushes):
+    """Only the parameters have to be given."""
+    return walked(answer.Muon, matrices, pushes[:4])
+
+
+def test_muon_without_a_gradient(answer, matrices, pushes, lr, decay):
+    """A matrix without a gradient stays as it is."""
+    steps = without(pushes[:4], "v", 0, 2)
+    return walked(answer.Muon, matrices, steps, lr=lr, weight_decay=decay)
+
+
+def test_muon_groups(answer, matrices, pushes, rates, momentum, decay):
+    """Each group has its own settings."""
+    first = {"lr": rates[0], "momentum": momentum, "weight_decay": decay}
+    second = {"lr": rates[0] / 8, "momentum": momentum / 2}
+    return in_groups(answer.Muon, matrices, pushes[:3], first, second, weight_decay=0.0)
+
+
+def test_muon_schedule(answer, matrices, pushes, rates, momentum, decay):
+    """The learning rate is the group's at each step, for the decay as well."""
+    settings = {"momentum": momentum, "weight_decay": decay}
+    return rescheduled(answer.Muon, matrices, pushes, rates, **settings)
+
+
+def test_muon_resumed(answer, matrices, pushes, lr, momentum, decay):
+    """An optimizer that loads the state of another continues where that one stopped."""
+    settings = {"lr": lr, "momentum": momentum, "weight_decay": decay}
+    return resumed(answer.Muon, matrices, pushes, **settings)
+
+
+def test_muon_in_place(answer, matrices, pushes, lr, decay):
+    """Parameters are changed in place, and gradients stay as they are."""
+    return left_alone(answer.Muon, matrices, pushes, lr=lr, weight_decay=decay)
+
+
+@pytest.mark.watertight("a closure, which few optimizers need")
+def test_muon_closure(answer, matrices, pushes, lr):
+    """A closure is called with gradients enabled, and its loss is returned."""
+    return closed(answer.Muon, matrices, pushes[0], lr=lr)
