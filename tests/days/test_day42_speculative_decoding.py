@@ -70,8 +70,8 @@ def ruled_out(draw):
     )
     q, liked, other, last = both[:, None]
     parts = [*[liked] * place, other, *[q] * after, last]
-    k = place + 1 + after
-    return given(order[:1].expand(k), q.expand(k, -1), torch.cat(parts))
+    tokens = order[[*[0] * place, 1, *[3] * after]]
+    return given(tokens, q.expand(len(tokens), -1), torch.cat(parts))
 
 
 @pytest.fixture
