@@ -254,7 +254,15 @@ def generate(
             raise Refused("--draft cannot be used with --answers, --min-p or --repetition-penalty")
         if draft and (run is None) != (pretrained is None):
             answering.generate_with_a_draft(
-                program, run or str(pretrained), draft, prompt, tokens, drawing, device, data_dir, stop or ()
+                program,
+                run or str(pretrained),
+                draft,
+                prompt,
+                tokens,
+                drawing,
+                device,
+                data_dir,
+                stop or (),
             )
         elif run and not pretrained:
             answering.generate(program, run, prompt, tokens, drawing, device, stop or ())

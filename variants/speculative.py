@@ -1,10 +1,10 @@
 """Speculative decoding: a small draft model proposes tokens, and the target checks all of them in one pass.
 
-Paper: Leviathan et al. 2023, *Fast Inference from Transformers via Speculative Decoding*; § below are its own.
-(Chen et al. 2023, *Accelerating Large Language Model Decoding with Speculative Sampling*, found the same
-algorithm.) A model decodes one token per pass, and a pass over a few tokens takes hardly longer than over
-one: both read every weight. So a cheap model guesses ahead, and the target accepts or rejects its guesses
-such that the text has exactly the target's distribution. The draft decides only how fast it comes.
+Paper: Leviathan et al. 2023, *Fast Inference from Transformers via Speculative Decoding*; § below are its
+own. (Chen et al. 2023, *Accelerating Large Language Model Decoding with Speculative Sampling*, found the same
+algorithm.) A model decodes one token per pass. In a large model, a pass over a few tokens takes hardly longer
+than a pass over one, because both read every weight. So a small model guesses ahead, and the target accepts
+or rejects the guesses such that the text has exactly the target's distribution. The draft changes the speed.
 
 From symbols to names
     M_p, M_q        target, draft
@@ -32,7 +32,7 @@ def accept_draft(
     target_probs: Float[Tensor, "k+1 V"],
     generator: torch.Generator | None = None,
 ) -> Int[Tensor, " n"]:
-    """Return the proposals that the target accepts, and one token more that is the target's own.
+    """Return the proposals that the target accepts, and one more token.
 
         accept x with probability min(1, p(x) / q(x)); after a rejection draw from norm(max(0, p − q))
 
@@ -50,7 +50,7 @@ def accept_draft(
             "draft_tokens, draft_probs and target_probs must be (k,), (k, V) and (k + 1, V), got "
             f"{tuple(draft_tokens.shape)}, {tuple(draft_probs.shape)} and {tuple(target_probs.shape)}"
         )
-    # 1. What each model gives to each proposal.
+    # 1. The probability of each proposal in both models.
     proposed = draft_tokens.unsqueeze(1)  # (k, 1)
     p = target_probs[:k].gather(1, proposed).squeeze(1)  # (k,)
     q = draft_probs.gather(1, proposed).squeeze(1)  # (k,)
@@ -62,7 +62,7 @@ def accept_draft(
     following = target_probs[n]  # (V,)
     if n < k:
         residual = (following - draft_probs[n]).clamp(min=0)  # (V,)
-        # Where p and q differ by rounding alone, nothing may be left.
+        # If p and q differ by rounding alone, no weight may be left.
         following = residual if residual.any() else following
     # 4. Draw it, and append it to the accepted proposals. (`multinomial` normalizes.)
     token = torch.multinomial(following, 1, generator=generator)  # (1,)
@@ -99,22 +99,22 @@ def speculative_generate(
         return distribution(logits.to(wide), temperature, top_k, top_p)  # (T, V)
 
     while tokens.size(1) < end:
-        # 2. The draft proposes k tokens, one after another; near the end fewer, because one more will come.
+        # 2. The draft proposes k tokens, one after another; near the end fewer, because one more follows.
         text, draft_probs = tokens, []
         for _ in range(min(k, end - tokens.size(1) - 1)):
             logits = draft(text[:, draft_cache.length :], draft_cache)[:, -1]  # (1, V)
             draft_probs.append(probabilities(logits))  # (1, V)
             proposal = torch.multinomial(draft_probs[-1], 1, generator=generator)  # (1, 1)
             text = torch.cat([text, proposal], dim=1)  # (1, t + 1)
-        # 3. One pass of the target over all that it has not read: the last rows judge the proposals.
+        # 3. One pass of the target over all tokens that it has not read.
         logits = target(text[:, target_cache.length :], target_cache)[0]  # (t, V)
         target_probs = probabilities(logits[-len(draft_probs) - 1 :])  # (k + 1, V)
-        # 4. Append what is accepted, and the token after it.
+        # 4. Append the accepted proposals and the token after them.
         proposals = text[0, tokens.size(1) :]  # (k,)
         rows = torch.cat([*draft_probs, target_probs[:0]])  # (k, V)
         new = accept_draft(proposals, rows, target_probs, generator)  # (n + 1,)
         tokens = torch.cat([tokens, new.unsqueeze(0)], dim=1)  # (1, t + n + 1)
-        # 5. Roll both caches back to what is in the text. Neither model has read its last token.
+        # 5. Roll both caches back to the text. Neither model has read its last token.
         for cache in (target_cache, draft_cache):
             roll_back(cache, tokens.size(1) - 1)
     return tokens
@@ -151,8 +151,9 @@ class LookupConfig:
 class PromptLookup(nn.Module):
     """A draft without weights: what followed the last tokens earlier in the text follows them again.
 
-    It looks for the latest earlier place of the last `n` tokens, or else of the last `n − 1`, and so on; where
-    there is none, it repeats the last token. It is called as a model is, and is sure of what it predicts.
+    It looks for the latest earlier place of the last `n` tokens, or else of the last `n − 1`, and so on. If
+    there is none, it repeats the last token. It is called like a model, and gives its prediction
+    probability 1.
 
     Raises:
         ValueError: `n` below 1.

@@ -91,7 +91,9 @@ def test_the_command_stops(tmp_path, course):
 def test_a_draft_changes_the_number_of_passes_and_not_the_text(tmp_path, course_here):
     for name, kind in (("mine", "llama"), ("other", "gpt2")):
         written(tmp_path / name, kind)
-    wanted = PROMPT + "".join(Pretrained.load(tmp_path / "mine", "cpu").generate(PROMPT, 10, LIKELIEST))
+    wanted = PROMPT + "".join(
+        Pretrained.load(tmp_path / "mine", "cpu").generate(PROMPT, 10, LIKELIEST)
+    )
     how = ["generate", "--pretrained", "mine", "--prompt", PROMPT, "--temperature", 0, "--tokens"]
     done = course_here(*how, 10, "--draft", "mine")
     assert (done.exit_code, done.stdout) == (0, wanted + "\n")

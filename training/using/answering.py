@@ -175,7 +175,8 @@ def generate_with_a_draft(
     new = list(itertools.takewhile(lambda one: one not in target.ends, text[len(ids) :]))
     continuation = target.words.decode(ids + new)[len(target.words.decode(ids)) :]
     _print_as_it_comes(prompt, until(iter([continuation]), stops))
-    words = f"{tokens} tokens in {len(passes)} passes of the model: {tokens / len(passes):.2f} tokens per pass"
+    count = len(passes)
+    words = f"{tokens} tokens in {count} passes of the model: {tokens / count:.2f} tokens per pass"
     program.console(stderr=True).print(Text(words, "quiet"), soft_wrap=True)
 
 
@@ -193,14 +194,14 @@ class _Decoder:
         return [self.words.decode([one]) for one in range(self.model.config.vocab)]
 
 
-def _decoder(
-    program: Program, asked: str | Path, device: str, data_dir: Path | None
-) -> _Decoder:
+def _decoder(program: Program, asked: str | Path, device: str, data_dir: Path | None) -> _Decoder:
     if isinstance(asked, Path) or Run(Path(asked)).config.exists():
         found = Model.load(Path(asked), device, program.provider)
         model = with_a_cache(found.model, found.settings, found.parts)
         if model is None:
-            raise Refused("--draft takes runs of a GPT-2 or a LLaMA, made of the course's own parts")
+            raise Refused(
+                "--draft takes runs of a GPT-2 or a LLaMA, made of the course's own parts"
+            )
         ends = () if found.base is None else found.base.ends
         return _Decoder(model, found.languages.target, ends, found.device)
     path = folder_of(str(asked), data_dir, program.console(stderr=True))

@@ -56,10 +56,6 @@ MISCONCEPTIONS = [
                 "After a rejection your weights are |p − q|. Where the draft gives more than the target, nothing is missing: such tokens have weight 0.",
                 {"(following - draft_probs[n]).clamp(min=0)": "(following - draft_probs[n]).abs()"},
             ),
-            "difference_the_wrong_way": (
-                "After a rejection you draw from the tokens that the draft gives too *much*. Those came often enough, as proposals; draw from what it gives too little.",
-                {"following - draft_probs[n]": "draft_probs[n] - following"},
-            ),
             "not_normalized": (
                 "You draw along the running sum as if the weights p − q added up to 1. They add up to less, so whatever is left goes to the last token. Divide by "
                 "their sum first.",
@@ -67,14 +63,6 @@ MISCONCEPTIONS = [
                     "torch.multinomial(following, 1, generator=generator)": "torch.searchsorted(following.cumsum(dim=0), "
                     "torch.rand(1, generator=generator, device=q.device, dtype=following.dtype)).clamp(max=len(following) - 1)",
                 },
-            ),
-            "most_likely_after_a_rejection": (
-                "The last token is the most likely one. It has to be drawn, or every text in which a proposal was rejected is too predictable.",
-                {"torch.multinomial(following, 1, generator=generator)": "following.argmax().unsqueeze(0)"},
-            ),
-            "row_of_the_first_proposal": (
-                "After a rejection you subtract the draft's *first* row. The row that counts is the one at the position of the rejected proposal.",
-                {"following - draft_probs[n]": "following - draft_probs[0]"},
             ),
             # --- the token that follows when all are accepted
             "no_token_after_all_proposals": (
@@ -110,13 +98,12 @@ MISCONCEPTIONS = [
                 "with a rejected proposal in its place.",
                 {"roll_back(cache, tokens.size(1) - 1)": "roll_back(cache, tokens.size(1))"},
             ),
-            "rolled_back_too_far": (
-                "Your text is right, but you roll back one token too many, so in each round a token is read again.",
-                {"roll_back(cache, tokens.size(1) - 1)": "roll_back(cache, tokens.size(1) - 2)"},
-            ),
             "only_the_draft_rolled_back": (
                 "The target's cache keeps the rejected proposals. The next pass continues a text that does not exist.",
-                {"(target_cache, draft_cache)": "(draft_cache,)", "text[:, target_cache.length :]": "text[:, tokens.size(1) - 1 :] if target_cache.length else text"},
+                {
+                    "(target_cache, draft_cache)": "(draft_cache,)",
+                    "text[:, target_cache.length :]": "text[:, tokens.size(1) - 1 :] if target_cache.length else text",
+                },
             ),
             "only_the_target_rolled_back": (
                 "The draft's cache keeps its rejected proposals. Your text is right, but the draft continues a text that does not exist, so too few of its proposals "
@@ -141,12 +128,6 @@ MISCONCEPTIONS = [
                 "Your proposals are the draft's most likely tokens, and you judge them as if they had been drawn from its distribution. A proposal has to be drawn "
                 "from the very row that you pass on.",
                 {"torch.multinomial(draft_probs[-1], 1, generator=generator)": "draft_probs[-1].argmax(dim=-1, keepdim=True)"},
-            ),
-            "draft_asked_once": (
-                "You draw all proposals of a round from one row of the draft. Each proposal depends on those before it: read it, and ask again.",
-                {
-                    "logits = draft(text[:, draft_cache.length :], draft_cache)[:, -1]": "if not draft_probs:\n    logits = draft(text[:, draft_cache.length :], draft_cache)[:, -1]",
-                },
             ),
             "draft_at_temperature_1": (
                 "Your text is right, but temperature, top-k and top-p do not apply to the draft, so fewer proposals are accepted than could be.",
@@ -184,10 +165,6 @@ MISCONCEPTIONS = [
                     "return tokens": "return tokens[:, :end]",
                 },
             ),
-            "no_room_for_the_last_token": (
-                "You propose as many tokens as are still missing. If all are accepted, one more comes, and the text is one token too long.",
-                {"end - tokens.size(1) - 1": "end - tokens.size(1)"},
-            ),
             "counts_rounds": (
                 "You run `max_new_tokens` rounds. A round adds up to k + 1 tokens, and `max_new_tokens` counts tokens.",
                 {
@@ -204,10 +181,6 @@ MISCONCEPTIONS = [
             "proposals_without_the_generator": (
                 "Your text does not follow from the state of the generator: the proposals are drawn from torch's own state.",
                 {"torch.multinomial(draft_probs[-1], 1, generator=generator)": "torch.multinomial(draft_probs[-1], 1)"},
-            ),
-            "accepted_without_the_generator": (
-                "Your text does not follow from the state of the generator: you do not pass it on to `accept_draft`.",
-                {"accept_draft(proposals, rows, target_probs, generator)": "accept_draft(proposals, rows, target_probs)"},
             ),
         },
     ),

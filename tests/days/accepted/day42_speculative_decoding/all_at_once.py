@@ -1,4 +1,4 @@
-"""The final distribution of every position at once, then one choice; a tensor of the full text, filled in."""
+"""The distribution that follows each number of accepted proposals, then a choice; the text is filled in."""
 
 import torch
 from torch.nn.functional import pad
@@ -14,37 +14,25 @@ def accept_draft(draft_tokens, draft_probs, target_probs, generator=None):
     odds = (target_probs[:-1] / draft_probs)[torch.arange(len(draft_tokens)), draft_tokens]
     random = torch.rand(odds.shape, generator=generator, device=odds.device)
     rejected = torch.nonzero(random > odds.clamp(max=1.0))
-    place = rejected[0, 0] if len(rejected) else torch.tensor(len(draft_tokens))
-    row = positive[place]
-    row = row / row.sum()
+    place = int(rejected[0, 0]) if len(rejected) else len(draft_tokens)
+    row = positive[place] / positive[place].sum()
     return torch.cat((draft_tokens[:place], row.multinomial(1, generator=generator)))
 
 
 @torch.inference_mode()
-def speculative_generate(
-    target,
-    draft,
-    tokens,
-    max_new_tokens,
-    k=4,
-    temperature=1.0,
-    top_k=None,
-    top_p=None,
-    generator=None,
-):
+def speculative_generate(target, draft, tokens, max_new_tokens, k=4, generator=None, **limits):
     known = tokens.size(1)
     text = pad(tokens, (0, max_new_tokens))
     end = text.size(1)
     big, small = (new_cache(model.config, 1, end) for model in (target, draft))
-    how = {"temperature": temperature, "top_k": top_k, "top_p": top_p}
     while known != end:
         upto = known + min(k, end - known - 1)
         q = []
         for place in range(known, upto):
-            row = distribution(draft(text[:, small.length : place], small)[0, -1].float(), **how)
-            text[0, place] = torch.multinomial(row, 1, generator=generator)[0]
-            q.append(row)
-        p = distribution(target(text[:, big.length : upto], big).float(), **how)[0]
+            logits = draft(text[:, small.length : place], small)[0, -1]
+            q.append(distribution(logits.float(), **limits))
+            text[0, place] = torch.multinomial(q[-1], 1, generator=generator)[0]
+        p = distribution(target(text[:, big.length : upto], big).float(), **limits)[0]
         p = p[p.size(0) - len(q) - 1 :]
         q = torch.stack(q) if q else torch.empty(0, p.size(1), device=p.device)
         new = accept_draft(text[0, known:upto], q, p, generator)
