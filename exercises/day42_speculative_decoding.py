@@ -33,7 +33,7 @@ def accept_draft(
     target_probs: Float[Tensor, "k+1 V"],
     generator: torch.Generator | None = None,
 ) -> Int[Tensor, " n"]:
-    """Return the proposals that the target accepts, and one token more that is the target's own.
+    """Return the proposals that the target accepts, and one more token.
 
         accept x with probability min(1, p(x) / q(x)); after a rejection draw from norm(max(0, p − q))
 
@@ -55,7 +55,7 @@ def accept_draft(
 
     Source: Leviathan et al. 2023, §2.3 and algorithm 1; Chen et al. 2023, algorithm 2.
     """
-    # 1. What each model gives to each proposal.
+    # 1. The probability of each proposal in both models.
     # 2. Accept or reject each, and count those before the first rejection.
     # 3. The distribution of the token that follows them.
     # 4. Draw it, and append it to the accepted proposals. (`multinomial` normalizes.)
@@ -96,8 +96,8 @@ def speculative_generate(
     Source: Leviathan et al. 2023, §2.1 and algorithm 1.
     """
     # 1. An empty cache for each model.
-    # 2. The draft proposes k tokens, one after another; near the end fewer, because one more will come.
-    # 3. One pass of the target over all that it has not read: the last rows judge the proposals.
-    # 4. Append what is accepted, and the token after it.
-    # 5. Roll both caches back to what is in the text. Neither model has read its last token.
+    # 2. The draft proposes k tokens, one after another; near the end fewer, because one more follows.
+    # 3. One pass of the target over all tokens that it has not read.
+    # 4. Append the accepted proposals and the token after them.
+    # 5. Roll both caches back to the text. Neither model has read its last token.
     raise NotImplementedError

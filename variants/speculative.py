@@ -14,7 +14,7 @@ From symbols to names
     T, V            tokens in a text, in the vocabulary
 """
 
-from dataclasses import dataclass
+from types import SimpleNamespace
 
 import torch
 from jaxtyping import Float, Int
@@ -137,35 +137,20 @@ def roll_back(cache: KVCache, length: int) -> None:
     cache.length = min(cache.lengths)
 
 
-@dataclass(frozen=True)
-class LookupConfig:
-    """The sizes of a `PromptLookup`. Its cache stores ids: one layer, one head, one number a token."""
-
-    vocab: int
-    context: int
-    n_layers: int = 1
-    n_heads: int = 1
-    d_model: int = 1
-
-
 class PromptLookup(nn.Module):
     """A draft without weights: what followed the last tokens earlier in the text follows them again.
 
     It looks for the latest earlier place of the last `n` tokens, or else of the last `n − 1`, and so on. If
     there is none, it repeats the last token. It is called like a model, and gives its prediction
-    probability 1.
-
-    Raises:
-        ValueError: `n` below 1.
+    probability 1. Its cache stores the ids: one layer, one head, one number a token.
 
     Source: Saxena 2023, *Prompt Lookup Decoding*.
     """
 
     def __init__(self, vocab: int, context: int, n: int = 3):
         super().__init__()
-        if n < 1:
-            raise ValueError(f"n must be at least 1, got {n}")
-        self.config, self.n = LookupConfig(vocab, context), n
+        sizes = {"n_layers": 1, "n_heads": 1, "d_model": 1}
+        self.config, self.n = SimpleNamespace(vocab=vocab, context=context, **sizes), n
 
     def forward(self, tokens: Int[Tensor, "1 T"], cache: KVCache) -> Float[Tensor, "1 1 V"]:
         """Return the logits after the last token alone, and append the chunk to the cache."""
@@ -191,13 +176,11 @@ def _check(target: nn.Module, draft: nn.Module, tokens: Tensor, new: int, k: int
     """Check the arguments of `speculative_generate`."""
     if tokens.size(0) != 1 or tokens.size(1) == 0:
         raise ValueError(f"tokens must be (1, T) with T ≥ 1, got {tuple(tokens.shape)}")
-    if new < 0:
-        raise ValueError(f"max_new_tokens must be at least 0, got {new}")
-    if k < 1:
-        raise ValueError(f"k must be at least 1, got {k}")
+    if new < 0 or k < 1:
+        raise ValueError(f"max_new_tokens must be at least 0 and k at least 1, got {new} and {k}")
     context = min(target.config.context, draft.config.context)
     if tokens.size(1) + new > context:
         raise ValueError(
-            f"the text must fit into the context of both models, which is {context}, "
+            f"the text must fit into the context of both models, {context}, "
             f"got {tokens.size(1)} + {new} tokens"
         )

@@ -7,9 +7,6 @@ import pytest
 import torch
 from torch import nn
 
-from variants.gpt import GPTConfig
-from variants.kv_cache import CachedGPT
-
 # Shares are multiples of a fifth: a draw misses the nearer border, 0.1 away, by less than once in 10⁹ runs.
 DRAWS = 1200
 AGAIN = 24  # calls in which a wrong answer that errs every second time is right less than once in 10⁷ runs
@@ -42,12 +39,12 @@ FOLLOWING = {
 }
 
 
-def drafted(draw, positions, last=SURE, dtype="float32"):
+def drafted(draw, positions, last=SURE):
     """The arguments of `accept_draft`: five tokens among others, in a new order."""
     order = draw.normal(5 + draw.size(0, 3)).argsort()
 
     def rows(shares):
-        made = torch.zeros(len(shares), len(order), dtype=getattr(torch, dtype))
+        made = torch.zeros(len(shares), len(order))
         made[:, order[:5]] = torch.tensor(shares, dtype=made.dtype).reshape(-1, 5)
         return made
 
@@ -74,12 +71,6 @@ def twice(draw):
 def after(draw, following):
     """What follows has shares of three fifths and two fifths."""
     return drafted(draw, *FOLLOWING[following])
-
-
-@pytest.fixture
-def of_dtype(draw, dtype):
-    """Two proposals in a dtype, the second of which is ruled out."""
-    return drafted(draw, CERTAIN["the second is ruled out"], dtype=dtype)
 
 
 @pytest.fixture
@@ -169,31 +160,11 @@ def text(draw):
 
 
 @pytest.fixture
-def ending(text, new):
-    """A few tokens to go."""
-    return text | {"max_new_tokens": new, "k": 5}
-
-
-@pytest.fixture
 def soft(draw):
     """Two models that are not sure, and a prompt."""
     given = drafted(draw, [(0, (0.2, 0.2, 0.2, 0.4, 0.0), (0.6, 0.2, 0.2, 0.0, 0.0))])
     prompt = draw.integers(0, 4, 1, draw.size(2, 4))
     return {"target": given["target_probs"][0], "draft": given["draft_probs"][0], "prompt": prompt}
-
-
-@pytest.fixture
-def small_gpt(draw):
-    """Sizes of two GPTs, and a prompt."""
-    heads, d_k = draw.sizes(2, 3, 2)
-    vocab, length, new = draw.size(9, 14), draw.size(2, 5), draw.size(6, 9)
-    target = GPTConfig(vocab, length + new, 2, heads, heads * d_k, 11, 0.0)
-    draft = GPTConfig(vocab, length + new, 1, 1, 6, 7, 0.0)
-    return {
-        "models": (target, draft),
-        "tokens": draw.integers(0, vocab - 1, 1, length),
-        "max_new_tokens": new,
-    }
 
 
 def generated(answer, text, draft, room=9, margin=math.inf, **options):
@@ -213,7 +184,7 @@ def generated(answer, text, draft, room=9, margin=math.inf, **options):
 @pytest.mark.on_devices
 @pytest.mark.parametrize("case", CERTAIN)
 def test_certain(answer, certain, case):
-    """What the target gives no less than the draft is accepted. What it rules out is replaced, and ends it."""
+    """A proposal that the target likes no less is accepted; one that it rules out is replaced and last."""
     return {"tokens": [answer.accept_draft(**certain) for _ in range(AGAIN)]}
 
 
@@ -232,13 +203,6 @@ def test_following(answer, after, following):
     """After a rejection a token has the share of p − q where that is positive; else the target's own."""
     last = [int(answer.accept_draft(**after)[-1]) for _ in range(DRAWS)]
     return {"last token, in fifths": in_fifths(last, after["target_probs"].size(1))}
-
-
-@pytest.mark.watertight("a model in float64 has probabilities in float64")
-@pytest.mark.parametrize("dtype", ["float64"])
-def test_dtype(answer, of_dtype, dtype):
-    """Probabilities may be float64; ids are int64."""
-    return {"tokens": answer.accept_draft(**of_dtype)}
 
 
 @pytest.mark.constant("the same from the same state", "touches torch's own state")
@@ -280,9 +244,9 @@ def test_limits(answer, text, limit):
 
 @pytest.mark.watertight(EDGE)
 @pytest.mark.parametrize("new", [0, 1, 3])
-def test_end(answer, ending, new):
+def test_end(answer, text, new):
     """The last round proposes no more than can be used, and no model reads beyond its context."""
-    return generated(answer, ending, "right", room=0)[0]
+    return generated(answer, text | {"max_new_tokens": new, "k": 5}, "right", room=0)[0]
 
 
 def test_distribution(answer, soft):
@@ -303,10 +267,3 @@ def test_generates_from_a_generator(answer, soft, state, device):
         return answer.speculative_generate(*models, soft["prompt"], AGAIN, **how).tolist()
 
     return from_a_generator(call, state, device) | {"prompt": soft["prompt"]}
-
-
-def test_gpt(answer, build, small_gpt):
-    """With two GPTs of different sizes, at temperature 0: the target's own text."""
-    models = [build(CachedGPT, config).eval() for config in small_gpt["models"]]
-    call = {name: small_gpt[name] for name in ("tokens", "max_new_tokens")}
-    return {"text": answer.speculative_generate(*models, **call, k=2, temperature=0)}

@@ -2,6 +2,16 @@
 
 from course.judging.misconceptions import of, on_devices
 
+RANDOM = "torch.rand(k, generator=generator, dtype=q.dtype, device=q.device)"
+DRAWN = "torch.multinomial(following, 1, generator=generator)"
+ALONG_THE_SUM = "torch.searchsorted(following.cumsum(dim=0), torch.rand(1, dtype=following.dtype, device=q.device, generator=generator))"
+LAST_ALONE = {"text[:, draft_cache.length :]": "text[:, -1:] if draft_cache.length else text"}
+LAST_NOT_ROLLED_BACK = {"text[:, target_cache.length :]": "text[:, tokens.size(1) - 1 :] if target_cache.length else text"}
+ROOMY = {"new_cache(model.config, 1, end)": "new_cache(model.config, 1, 9 * end)"}
+ALWAYS_K = ROOMY | {"min(k, end - tokens.size(1) - 1)": "k"}
+PASS = "logits = target(text[:, target_cache.length :], target_cache)[0]"
+PROMPT_FIRST = "if not target_cache.length:\n    target(tokens, target_cache)\n    roll_back(target_cache, tokens.size(1) - 1)\n"
+
 MISCONCEPTIONS = [
     *of(
         "accept_draft",
@@ -28,14 +38,11 @@ MISCONCEPTIONS = [
             ),
             "one_number_for_all_proposals": (
                 "You draw one uniform number for all proposals. Then a proposal that was accepted says something about the next. Each needs a number of its own.",
-                {"torch.rand(k, generator=generator, dtype=q.dtype, device=q.device)": "torch.rand(1, generator=generator, dtype=q.dtype, device=q.device)"},
+                {RANDOM: "torch.rand(1, generator=generator, dtype=q.dtype, device=q.device)"},
             ),
             "continues_after_a_rejection": (
                 "You keep proposals behind one that was rejected. They were drawn as the continuation of a text that does not exist.",
-                {
-                    "n = int(accepted.long().cumprod(dim=0).sum())": "n = int(accepted.long().sum())",
-                    "draft_tokens[:n]": "draft_tokens[accepted]",
-                },
+                {"_.cumprod(dim=0)": "_", "draft_tokens[:n]": "draft_tokens[accepted]"},
             ),
             "counts_all_that_would_be_accepted": (
                 "You count every proposal that would be accepted by itself, and keep as many from the start. With an early rejection that keeps the rejected one: what "
@@ -52,17 +59,10 @@ MISCONCEPTIONS = [
                 "here. Only what the draft gives too little is still missing.",
                 {"residual if residual.any() else following": "following"},
             ),
-            "absolute_difference": (
-                "After a rejection your weights are |p − q|. Where the draft gives more than the target, nothing is missing: such tokens have weight 0.",
-                {"(following - draft_probs[n]).clamp(min=0)": "(following - draft_probs[n]).abs()"},
-            ),
             "not_normalized": (
                 "You draw along the running sum as if the weights p − q added up to 1. They add up to less, so whatever is left goes to the last token. Divide by "
                 "their sum first.",
-                {
-                    "torch.multinomial(following, 1, generator=generator)": "torch.searchsorted(following.cumsum(dim=0), "
-                    "torch.rand(1, generator=generator, device=q.device, dtype=following.dtype)).clamp(max=len(following) - 1)",
-                },
+                {DRAWN: f"{ALONG_THE_SUM}.clamp(max=len(following) - 1)"},
             ),
             # --- the token that follows when all are accepted
             "no_token_after_all_proposals": (
@@ -81,11 +81,11 @@ MISCONCEPTIONS = [
             # --- the source of random numbers
             "accepts_without_the_generator": (
                 "Your tokens do not follow from the state of the generator: the numbers that decide what is accepted come from torch's own state.",
-                {"torch.rand(k, generator=generator, dtype=q.dtype, device=q.device)": "torch.rand(k, dtype=q.dtype, device=q.device)"},
+                {RANDOM: "torch.rand(k, dtype=q.dtype, device=q.device)"},
             ),
             "draws_without_the_generator": (
                 "Your tokens do not follow from the state of the generator: the last token is drawn from torch's own state.",
-                {"torch.multinomial(following, 1, generator=generator)": "torch.multinomial(following, 1)"},
+                {DRAWN: "torch.multinomial(following, 1)"},
             ),
         },
     ),
@@ -94,25 +94,17 @@ MISCONCEPTIONS = [
         {
             # --- caches
             "rolled_back_too_little": (
-                "A cache keeps one token too many: you roll back to the length of the text, but the last token of the text was drawn, not read. So the model continues "
-                "with a rejected proposal in its place.",
+                "You roll back to the length of the text. The last token of the text was drawn, and no model has read it: a cache holds one token fewer.",
                 {"roll_back(cache, tokens.size(1) - 1)": "roll_back(cache, tokens.size(1))"},
             ),
             "only_the_draft_rolled_back": (
                 "The target's cache keeps the rejected proposals. The next pass continues a text that does not exist.",
-                {
-                    "(target_cache, draft_cache)": "(draft_cache,)",
-                    "text[:, target_cache.length :]": "text[:, tokens.size(1) - 1 :] if target_cache.length else text",
-                },
+                LAST_NOT_ROLLED_BACK | ROOMY | {"5: (target_cache, draft_cache)": "(draft_cache,)"},
             ),
             "only_the_target_rolled_back": (
                 "The draft's cache keeps its rejected proposals. Your text is right, but the draft continues a text that does not exist, so too few of its proposals "
                 "are accepted.",
-                {
-                    "5: (target_cache, draft_cache)": "(target_cache,)",
-                    "text[:, draft_cache.length :]": "text[:, -1:] if draft_cache.length else text",
-                    "new_cache(model.config, 1, end)": "new_cache(model.config, 1, 9 * end)",
-                },
+                LAST_ALONE | ROOMY | {"5: (target_cache, draft_cache)": "(target_cache,)"},
             ),
             "caches_thrown_away": (
                 "Your text is right, but you begin each round with empty caches, so both models read the full text again. Keep them, and roll them back.",
@@ -121,7 +113,7 @@ MISCONCEPTIONS = [
             "draft_reads_the_last_token_alone": (
                 "Your draft is always given the last token of the text alone. When all proposals were accepted it has not read the last of them either: its cache has "
                 "a gap, and later proposals are worse.",
-                {"text[:, draft_cache.length :]": "text[:, -1:] if draft_cache.length else text"},
+                LAST_ALONE,
             ),
             # --- the draft
             "most_likely_proposals": (
@@ -138,40 +130,23 @@ MISCONCEPTIONS = [
                 "Temperature, top-k and top-p do not apply to the target's rows. They are what the text is drawn from.",
                 {"target_probs = probabilities(_)": "target_probs = _.softmax(dim=-1)"},
             ),
-            "temperature_not_used": (
-                "The temperature changes nothing in your text. It belongs to `distribution`, like top-k and top-p.",
-                {"distribution(logits.to(wide), temperature, top_k, top_p)": "distribution(logits.to(wide), 1.0, top_k, top_p)"},
-            ),
             "first_rows_of_the_target": (
                 "You take the first rows of the target's logits. In the first round the prompt's are among them: the last rows judge the proposals.",
                 {"logits[-len(draft_probs) - 1 :]": "logits[: len(draft_probs) + 1]"},
             ),
             "target_reads_the_prompt_by_itself": (
                 "Your text is right, but the target reads the prompt in a pass of its own. The first round's pass can read the prompt and the proposals at once.",
-                {
-                    "logits = target(text[:, target_cache.length :], target_cache)[0]": "if not target_cache.length:\n"
-                    "    target(tokens, target_cache)\n"
-                    "    roll_back(target_cache, tokens.size(1) - 1)\n"
-                    "logits = target(text[:, target_cache.length :], target_cache)[0]"
-                },
+                {PASS: PROMPT_FIRST + PASS},
             ),
             # --- how much is generated
             "proposes_beyond_the_end": (
                 "You always propose k tokens, also where fewer can be used, and cut the text afterwards. The last round reads beyond the end of the text, which may be "
                 "the end of the context.",
-                {
-                    "min(k, end - tokens.size(1) - 1)": "k",
-                    "new_cache(model.config, 1, end)": "new_cache(model.config, 1, end + k)",
-                    "return tokens": "return tokens[:, :end]",
-                },
+                ALWAYS_K | {"return tokens": "return tokens[:, :end]"},
             ),
             "counts_rounds": (
                 "You run `max_new_tokens` rounds. A round adds up to k + 1 tokens, and `max_new_tokens` counts tokens.",
-                {
-                    "while tokens.size(1) < end:\n    _": "for _round in range(max_new_tokens):\n    _",
-                    "min(k, end - tokens.size(1) - 1)": "k",
-                    "new_cache(model.config, 1, end)": "new_cache(model.config, 1, end * (k + 1))",
-                },
+                ALWAYS_K | {"while tokens.size(1) < end:\n    _": "for _round in range(max_new_tokens):\n    _"},
             ),
             "without_the_prompt": (
                 "You return the new tokens alone. The result begins with the prompt, as that of `generate` does.",
@@ -190,7 +165,7 @@ MISCONCEPTIONS = [
         {
             "numbers_made_on_the_cpu": (
                 "You draw the uniform numbers on the CPU, and the probabilities may be on a GPU. `torch.rand` takes `device=`.",
-                {"torch.rand(k, generator=generator, dtype=q.dtype, device=q.device)": "torch.rand(k, generator=generator, dtype=q.dtype)"},
+                {RANDOM: "torch.rand(k, generator=generator, dtype=q.dtype)"},
             ),
         },
     ),
