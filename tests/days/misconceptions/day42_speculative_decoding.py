@@ -45,7 +45,7 @@ MISCONCEPTIONS = [
                 {"_.cumprod(dim=0)": "_", "draft_tokens[:n]": "draft_tokens[accepted]"},
             ),
             "counts_all_that_would_be_accepted": (
-                "You count every proposal that would be accepted by itself, and keep as many from the start. With an early rejection that keeps the rejected one: what "
+                "You count every proposal that would be accepted by itself, and keep that many. With an early rejection you keep the rejected one: what "
                 "counts is the number before the first rejection.",
                 {"_.cumprod(dim=0)": "_"},
             ),
