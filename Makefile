@@ -44,6 +44,7 @@ lint: style consistency types  ## formatting, types, imports between rooms, stub
 style: $(READY) .venv/.ready-test
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/codespell
 
 consistency: $(READY) .venv/.ready-test
 	$(BIN)/lint-imports --no-logo --no-cache

@@ -647,7 +647,7 @@ class LabelSmoothing(nn.Module):
     def forward(
         self, log_probs: Float[Tensor, "N size"], target: Int[Tensor, "N"]
     ) -> Float[Tensor, ""]:
-        """Return the summed divergence, computed in float32 or wider."""
+        """Return the summed divergence of finite `log_probs`, computed in float32 or wider."""
         if log_probs.dim() != 2 or log_probs.size(1) != self.size:
             raise ValueError(f"log_probs must be (N, {self.size}), got {tuple(log_probs.shape)}")
         if target.shape != log_probs.shape[:1]:
@@ -757,6 +757,8 @@ def greedy_decode(
 ) -> Int[Tensor, "B t"]:
     """Generate the most likely token at each step, until every row has `end` or the length is `max_len`.
 
+    The model's mode stays as it is: call `model.eval()` before.
+
     Raises:
         ValueError: `max_len` below 1.
 
@@ -800,6 +802,8 @@ def beam_search(
     A hypothesis of n tokens after the start symbol, its `end` included, has the score
 
         log P(tokens | source) / ((5 + n) / 6)^alpha
+
+    The model's mode stays as it is: call `model.eval()` before.
 
     Raises:
         ValueError: `max_len` or `beam` below 1, or a negative `alpha`.

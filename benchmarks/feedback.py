@@ -65,9 +65,9 @@ def _oddly(function):
     return lambda *arguments, **options: _odd(function(*arguments, **options))
 
 
-def _made_oddly(initialise):
+def _made_oddly(initialize):
     def made(self, *arguments, **options):
-        initialise(self, *arguments, **options)
+        initialize(self, *arguments, **options)
         self.__dict__.update({{key: _odd(value) for key, value in self.__dict__.items()}})
 
     return made

@@ -40,7 +40,7 @@ class LabelSmoothing(nn.Module):
     def forward(
         self, log_probs: Float[Tensor, "N size"], target: Int[Tensor, "N"]
     ) -> Float[Tensor, ""]:
-        """Return the summed divergence, computed in float32 or wider.
+        """Return the summed divergence of finite `log_probs`, computed in float32 or wider.
 
         - `log_probs` are finite log-probabilities, `(N, size)`. `target` is the right class of each row,
           `(N,)`; a row whose target is padding contributes nothing.

@@ -40,6 +40,8 @@ def greedy_decode(
 ) -> Int[Tensor, "B t"]:
     """Generate the most likely token at each step, until every row has `end` or the length is `max_len`.
 
+    The model's mode stays as it is: call `model.eval()` before.
+
     - `model` is an `EncoderDecoder` that its caller has put in evaluation mode. Its decoder is called
       with a causal mask, as in training.
     - `src_mask` is True at real tokens. `start` is the symbol that every target began with in training.

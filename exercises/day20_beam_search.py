@@ -48,6 +48,8 @@ def beam_search(
 
         log P(tokens | source) / ((5 + n) / 6)^alpha
 
+    The model's mode stays as it is: call `model.eval()` before.
+
     - `model` is an `EncoderDecoder` that its caller has put in evaluation mode.
     - `src_mask` is True at real tokens. `start` is the symbol that every target began with in training,
       and `end` the symbol that ends a hypothesis.

@@ -21,7 +21,8 @@ def rope_angles(
 
         angles[m, i] = m θᵢ,    θᵢ = base^(−2i / d),    i = 0, 1, …, d/2 − 1
 
-    The angles are on the CPU in float64: at position 10⁵, float32 would be off by 0.004, bfloat16 by 256.
+    The angles are on the CPU in float64. Near position 10⁵, rounding an angle costs up to 0.004 radians in
+    float32 and up to 256 in bfloat16.
 
     - `head_dim` is d, an even number, and `max_len` the number of positions, counted from 0. 0
       returns an empty tensor.

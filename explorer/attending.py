@@ -22,7 +22,7 @@ def lines(seen: AttentionMap, heads: Sequence[int]) -> str:
 
     Args:
         seen: weights `(h, rows, columns)` and their names.
-        heads: those that are drawn, counted from 1, a colour each.
+        heads: those that are drawn, counted from 1, a color each.
     """
     height = ABOVE + ROW * max(len(seen.rows), len(seen.columns))
     width = 2 * HALF + GAP

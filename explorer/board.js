@@ -1,7 +1,7 @@
 // A button for each head and each attention. What is drawn is changed in place, so that the focus stays where it
 // is. One button at a time can be tabbed to; arrow keys lead to the others.
 
-const DARKEST = 0.5; // the loss from which on a head's colour is full
+const DARKEST = 0.5; // the loss from which on a head's color is full
 
 const make = (tag, parent, properties = {}) => {
   const made = Object.assign(document.createElement(tag), properties);

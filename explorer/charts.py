@@ -1,6 +1,6 @@
 """What pages draw, as HTML and SVG that follow the page's colors: bars, a table of cells, curves.
 
-Written as text, since a page is drawn again at every move of a slider, and as tables and labelled graphics,
+Written as text, since a page is drawn again at every move of a slider, and as tables and labeled graphics,
 since not everybody sees them. A library that draws takes some 0.1 s a picture on two cores.
 """
 

@@ -12,7 +12,7 @@ from torch import Tensor
 from implementation import Batch, LabelSmoothing, greedy_decode, make_model, run_epoch
 
 VOCAB, LENGTH, START = 11, 8, 1  # ten symbols, 0 is padding; every sequence begins with 1
-BATCH, HELD_OUT = 32, 64  # sequences of a step, and of those that are never learnt from
+BATCH, HELD_OUT = 32, 64  # sequences of a step, and of those that are never learned from
 STEPS, EVERY = 300, 5  # of a whole run, and between two measurements
 
 _drawing = (

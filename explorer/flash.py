@@ -199,7 +199,7 @@ def told(tiles: list[Tile], at: int) -> str:
 
 @app.function
 def grid(tiles: list[Tile], at: int, length: int) -> str:
-    """Every score there is: the tile in hand in the colours of its weights, those forgotten, those to come.
+    """Every score there is: the tile in hand in the colors of its weights, those forgotten, those to come.
 
     Around them lie keys and values (above), queries (left) and outputs (right), those in hand lit.
     """

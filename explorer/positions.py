@@ -121,7 +121,7 @@ def legend(values: np.ndarray) -> str:
 
 @app.function
 def heat(values: np.ndarray, rows: list[str], marked: int, across: str, says: str) -> str:
-    """Numbers as a grid of colours, the darker the larger, with a column framed: too many to print.
+    """Numbers as a grid of colors, the darker the larger, with a column framed: too many to print.
 
     Args:
         values: a row for each of `rows`.

@@ -25,7 +25,8 @@ def rope_angles(
 
         angles[m, i] = m θᵢ,    θᵢ = base^(−2i / d),    i = 0, 1, …, d/2 − 1
 
-    The angles are on the CPU in float64: at position 10⁵, float32 would be off by 0.004, bfloat16 by 256.
+    The angles are on the CPU in float64. Near position 10⁵, rounding an angle costs up to 0.004 radians in
+    float32 and up to 256 in bfloat16.
 
     Raises:
         ValueError: `head_dim` is odd or below 2, `max_len` is below 0, or `base` is not above 0.

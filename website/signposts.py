@@ -155,16 +155,16 @@ def _svg(address: Callable[[int], str] | None) -> Iterator[str]:
 
 
 def _style() -> str:
-    """Colours for light and dark: the page's word goes before the system's."""
+    """Colors for light and dark: the page's word goes before the system's."""
 
-    def colours(palette: dict[str, str]) -> str:
-        return "{" + "".join(f"--{name}:{colour};" for name, colour in palette.items()) + "}"
+    def colors(palette: dict[str, str]) -> str:
+        return "{" + "".join(f"--{name}:{color};" for name, color in palette.items()) + "}"
 
     return (
-        f".signposts{colours(LIGHT)}"
-        f"@media(prefers-color-scheme:dark){{.signposts{colours(DARK)}}}"
-        f'[data-theme="light"] .signposts{colours(LIGHT)}'
-        f'[data-theme="dark"] .signposts{colours(DARK)}'
+        f".signposts{colors(LIGHT)}"
+        f"@media(prefers-color-scheme:dark){{.signposts{colors(DARK)}}}"
+        f'[data-theme="light"] .signposts{colors(LIGHT)}'
+        f'[data-theme="dark"] .signposts{colors(DARK)}'
         ".signposts text{fill:var(--ink)}"
         ".signposts .paper{fill:var(--paper)}"
         ".signposts .frame{fill:none;stroke:var(--line)}"

@@ -1,4 +1,4 @@
-"""`course assemble llama`: the learner's own LLaMA, trained on Shakespeare, quantised, exported, and heard.
+"""`course assemble llama`: the learner's own LLaMA, trained on Shakespeare, quantized, exported, and heard.
 
 It is a run like others, by the commands of `training/`, one after the other. Training runs the learner's
 code in this process, as `course train --answers` does.
@@ -32,7 +32,7 @@ def assemble_llama(
     data_dir: Path | None,
     steps: int | None,
 ) -> None:
-    """Train a LLaMA of the learner's parts, quantise it, export it, and let it speak.
+    """Train a LLaMA of the learner's parts, quantize it, export it, and let it speak.
 
     Args:
         program: whose commands these are.

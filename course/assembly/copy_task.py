@@ -24,7 +24,7 @@ BATCHES = 20  # between two looks at what it can do
 MOST_ROUNDS = 30
 MODEL = {"n": 2, "d_model": 64, "d_ff": 256, "h": 4, "dropout": 0.0}
 SMOOTHING = 0.1
-# The paper's schedule, at half its height, and falling to 0: without the fall what has been learnt
+# The paper's schedule, at half its height, and falling to 0: without the fall what has been learned
 # is lost again now and then.
 FACTOR = 0.5
 WARMUP = 150

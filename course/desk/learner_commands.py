@@ -208,7 +208,8 @@ def hint(
         )
     last = kept_result(day)
     chosen = exercise or (last.next_exercise if last else day.exercises[0])
-    display.console().print(hint_(day, chosen, *next_hint(day, chosen)), crop=False)
+    found = last.wrong_in(chosen) if last else None
+    display.console().print(hint_(day, chosen, *next_hint(day, chosen), found), crop=False)
     others = [name for name in day.exercises if name != chosen]
     if exercise is None and others:
         display.console().print(

@@ -42,7 +42,7 @@ def verdict(
     again = _again(day, seed)
     count = f"   {result.passed} of {result.total} checks pass"
     head = Text.assemble(
-        (f"Day {day.number} · {day.title}", "bold"), (count, _colour(result.status))
+        (f"Day {day.number} · {day.title}", "bold"), (count, _color(result.status))
     )
     if result.watertight:
         head.append(f"   {MARKS['watertight']} watertight", "watertight")
@@ -109,7 +109,7 @@ def _same_for_all(result: DayResult) -> list[RenderableType]:
     """One thing is wrong with the whole file, or nothing is begun."""
     status, message = result.checks[0].status, result.checks[0].message
     line = Table.grid(padding=(0, 1, 0, 0))
-    line.add_row(Text(MARKS.get(status, "✘"), _colour(status)), safe(message))
+    line.add_row(Text(MARKS.get(status, "✘"), _color(status)), safe(message))
     return [Padding(line, (0, 0, 0, 2))]
 
 
@@ -146,13 +146,13 @@ def _exercise(exercise: str, checks: Sequence[CheckResult], again: str) -> list[
     running = sum(check.status == RUNNING for check in core)
     count = f"  {passed} of {asked}" if asked else ""
     count += f", {running} running" if running else ""
-    head = Text.assemble((mark, _colour(status)), (exercise, "bold"), (count, "quiet"))
+    head = Text.assemble((mark, _color(status)), (exercise, "bold"), (count, "quiet"))
     lines: list[RenderableType] = [Padding(head, (0, 0, 0, 2))]
     if wrong and not again and wrong[0].went_wrong:
         lines.append(Padding(_briefly(wrong[0]), (0, 0, 0, 4)))
         return lines
     if wrong:
-        lines.append(Padding(_failure(wrong[0], _colour(wrong[0].status), again), (0, 0, 0, 4)))
+        lines.append(Padding(_failure(wrong[0], _color(wrong[0].status), again), (0, 0, 0, 4)))
     others = [check.name for check in wrong[1:] if check.status != "not_started"]
     if others:
         lines.append(Padding(Text(f"also failing: {_folded(others)}", "quiet"), (0, 0, 0, 4)))
@@ -183,7 +183,7 @@ def _folded(names: Sequence[str]) -> str:
 
 def _briefly(check: CheckResult) -> RenderableType:
     what = check.message.partition("\n")[0]
-    return Text.assemble((check.name, _colour(check.status)), "  ", safe(what))
+    return Text.assemble((check.name, _color(check.status)), "  ", safe(what))
 
 
 def _failure(check: CheckResult, style: str, again: str) -> RenderableType:
@@ -210,10 +210,8 @@ def _failure(check: CheckResult, style: str, again: str) -> RenderableType:
 
 def case(check: CheckResult) -> RenderableType:
     """The verdict on one check."""
-    mark = Text.assemble(
-        (f"{MARKS.get(check.status, '✘')} ", _colour(check.status)), check.exercise
-    )
-    shown = _failure(check, _colour(check.status), "") if check.message else Text(check.name)
+    mark = Text.assemble((f"{MARKS.get(check.status, '✘')} ", _color(check.status)), check.exercise)
+    shown = _failure(check, _color(check.status), "") if check.message else Text(check.name)
     return Group(mark, Padding(shown, (0, 0, 0, 2)))
 
 
@@ -241,13 +239,22 @@ def _check_box(check: CheckResult, exercise: str = "") -> RenderableType:
     )
 
 
-def _colour(status: str) -> str:
+def _color(status: str) -> str:
     return status if status in MARKS else "error"
 
 
-def hint(day: Day, exercise: str, shown: Mapping[int, str], total: int) -> RenderableType:
-    """Hints by their numbers; to be printed with `crop=False`."""
+def hint(
+    day: Day,
+    exercise: str,
+    shown: Mapping[int, str],
+    total: int,
+    found: CheckResult | None = None,
+) -> RenderableType:
+    """Hints by their numbers, after what the last check found; to be printed with `crop=False`."""
     blocks: list[RenderableType] = [Text(f"Day {day.number} · {exercise}", "bold")]
+    if found is not None:
+        told = _check_box(found) if found.misconception else safe(found.message.partition("\n")[0])
+        blocks += [Text("Your last check found:", "quiet"), told]
     for number, text in shown.items():
         blocks += [Text(f"Hint {number} of {total}", "quiet"), Prose(text)]
     if total not in shown:

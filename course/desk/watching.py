@@ -44,7 +44,7 @@ q, Ctrl-C stop watching; your file stays as it is
 Saving the file is all that is needed otherwise."""
 
 AGAIN = {"r", "c-j", "c-m"}  # Enter is either
-NEIGHBOURS = {"n": 1, "p": -1}
+NEIGHBORS = {"n": 1, "p": -1}
 QUIT = {"q", CTRL_C}
 
 ROWS_BELOW = 7  # a blank row and a sentence twice, a notice, the keys, and the row of the cursor
@@ -95,7 +95,7 @@ class Watch:
                             self._hint()
                         elif event == "?":
                             self._console.print(Text(HELP, "quiet"))
-                        elif event in NEIGHBOURS and (day := self._neighbour(NEIGHBOURS[event])):
+                        elif event in NEIGHBORS and (day := self._neighbor(NEIGHBORS[event])):
                             self._day = day
                             judge = Judge(day, self._seed, self._device)
                             work.close()
@@ -250,7 +250,7 @@ class Watch:
         shown = hint(self._day, exercise, *next_hint(self._day, exercise))
         self._console.print(shown, crop=False)
 
-    def _neighbour(self, step: int) -> Day | None:
+    def _neighbor(self, step: int) -> Day | None:
         ready = [day for day in DAYS if day.ready]
         index = ready.index(self._day) + step
         if 0 <= index < len(ready):

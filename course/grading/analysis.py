@@ -136,7 +136,7 @@ Send = Callable[[dict[str, Any]], None]
 
 def serve(request: dict[str, Any], send: Send) -> None:
     """Look through files and send what was found in each; or through the cells of a notebook."""
-    for name, (number, path) in request.get("analyse", {}).items():
+    for name, (number, path) in request.get("analyze", {}).items():
         send({"file": name} | _looked_through(Path(path), number))
     if "gather" in request:
         send({"spans": gather(request["gather"], request["exercises"])})
@@ -233,7 +233,7 @@ def _dotted(node: ast.expr, meant: dict[str, str]) -> str:
 def fingerprints(source: str) -> list[int]:
     """Hashes that two files share where they have a stretch of code in common, names aside.
 
-    Winnowing (Schleimer, Wilkerson and Aiken 2003, section 3): of every `WINDOW` neighbouring rows of
+    Winnowing (Schleimer, Wilkerson and Aiken 2003, section 3): of every `WINDOW` neighboring rows of
     `TOKENS` tokens the least hash is kept, so that a common stretch of `TOKENS + WINDOW - 1` tokens
     always shows.
     """

@@ -233,7 +233,7 @@ class Grader:
             if not any(_file_of(day, taken.files) for day in days):
                 reason = nothing_found(taken, days)
                 return LearnerResult(source.learner, NOTHING_FOUND, reason=reason, **about)
-            review, fingerprints = self._analyse(taken.files, session)
+            review, fingerprints = self._analyze(taken.files, session)
             runs = MOST_RUNS
             verdicts = []
             for judge in self._judges:
@@ -295,7 +295,7 @@ class Grader:
         finally:
             session.give_back(worker)
 
-    def _analyse(
+    def _analyze(
         self, files: dict[str, bytes], session: WorkerSession
     ) -> tuple[list[Shortcut], dict[str, list[int]]]:
         """Return the shortcuts and fingerprints found by static analysis, and the files where it failed."""
@@ -306,7 +306,7 @@ class Grader:
         fingerprints: dict[str, list[int]] = {}
         for name, data in asked.items():
             day, path = numbers[Path(name).stem], self._path(name)
-            request = {"analyse": {name: [day, path]}}
+            request = {"analyze": {name: [day, path]}}
             found = self._ask(session, request, as_leaves({path: data}), _found)
             if found is None or found[2]:
                 unseen.append(Shortcut(day, 0, UNSEEN))

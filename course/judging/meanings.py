@@ -116,7 +116,7 @@ def meaning_of_exception(raised: Raised) -> str:
     if raised.kind == "NotImplementedError" and (
         not raised.message or "is missing the required" in raised.message  # nn.Module's words
     ):
-        return "A method of a base class was reached: is one of yours misspelt or missing?"
+        return "A method of a base class was reached: is one of yours misspelled or missing?"
     if raised.kind == "ModuleNotFoundError" or "attempted relative import" in raised.message:
         return (
             "A day is one file: NumPy, torch, Python's own library and earlier days' parts can be "

@@ -148,6 +148,10 @@ class DayResult:
         open_ = (one.exercise for one in (*self.core, *self.invitations) if one.is_open)
         return next(open_, self.day.exercises[0])
 
+    def wrong_in(self, exercise: str) -> CheckResult | None:
+        """The first check of this exercise that went wrong."""
+        return next((one for one in self.shown_wrong if one.exercise == exercise), None)
+
     @property
     def is_named(self) -> bool:
         """Whether a known mistake explains any of these."""

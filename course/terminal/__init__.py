@@ -1,1 +1,1 @@
-"""What every room's commands take and print: arguments, colours, marks and words."""
+"""What every room's commands take and print: arguments, colors, marks and words."""

@@ -1,4 +1,4 @@
-"""Colours, marks and words that several rooms print. What anyone wrote is shown as mere text."""
+"""Colors, marks and words that several rooms print. What anyone wrote is shown as mere text."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ MOST_PRINTED_LINES = 12
 
 
 def console(**how: object) -> Console:
-    """A console in the course's colours."""
+    """A console in the course's colors."""
     return Console(theme=THEME, highlight=False, soft_wrap=False, **how)  # type: ignore[arg-type]
 
 

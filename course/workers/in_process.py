@@ -163,12 +163,12 @@ class Verdict:
         return safe("\n".join(lines)).plain
 
     def _repr_html_(self) -> str:
-        colour = "good" if self._result.status == "passed" else "bad"
-        rows = [f'<p><b class="{colour}">{_safe(self._title)}</b></p>']
+        color = "good" if self._result.status == "passed" else "bad"
+        rows = [f'<p><b class="{color}">{_safe(self._title)}</b></p>']
         for check in self._told:
             name, diagnosis, detail = _parts(check)
             rows.append(
-                f'<p><b class="{colour}">{self._mark}</b> <b>{_safe(check.exercise)}</b></p>'
+                f'<p><b class="{color}">{self._mark}</b> <b>{_safe(check.exercise)}</b></p>'
             )
             if name:
                 box = f'<b class="note">{_safe(name)}</b>\n{_safe(diagnosis)}'

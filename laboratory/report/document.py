@@ -200,7 +200,7 @@ def _index() -> Iterator[str]:
         "question has its answer, by the study's main figure. **Claimed** is what you can rely on for these "
         "models: a difference on paired seeds, corrected for the number of comparisons. **Bounded** "
         "differences are too small to matter: the entire interval is within a stated margin (for "
-        "positions and regularisation, set after the first seeds had run). "
+        "positions and regularization, set after the first seeds had run). "
         "All else is **open**: these seeds do not decide it. The models are small, and none of this need "
         "hold for large ones."
     )

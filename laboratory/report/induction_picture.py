@@ -23,7 +23,7 @@ from laboratory.study.repeats import SYMBOLS
 from laboratory.study.results import CellResult, Results
 
 PICTURE = "heads.svg"
-COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00")  # Okabe & Ito, for any eye
+COLORS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00")  # Okabe & Ito, for any eye
 WIDTH = 4.1  # inches: 390 pixels of a telephone
 BEST, CARRIER = "-", ":"  # the lines around two heads of a map
 OFF = re.compile(r"off_\d+_\d+")  # figures of a head each
@@ -77,7 +77,7 @@ def _column(plots: Sequence[Axes], cells: Sequence[CellResult], dearest: float) 
     scores, loss, effects = plots
     scores.set_title(f"{cells[0].variant}", fontsize=8)
     for number, cell in enumerate(cells):
-        looks, colour = cell.extra["looks"], COLOURS[number % len(COLOURS)]
+        looks, color = cell.extra["looks"], COLORS[number % len(COLORS)]
         steps = [look["step"] for look in looks]
         best = strongest(looks[-1]["prefix"])
         for layer, some in enumerate(looks[-1]["prefix"]):
@@ -86,11 +86,11 @@ def _column(plots: Sequence[Axes], cells: Sequence[CellResult], dearest: float) 
                 scores.plot(
                     steps,
                     [look["prefix"][layer][head] for look in looks],
-                    color=colour,
+                    color=color,
                     linewidth=1.4 if strong else 0.5,
                     alpha=1.0 if strong else 0.5,
                 )
-        loss.plot(steps, [look["again"] for look in looks], color=colour, linewidth=1.2)
+        loss.plot(steps, [look["again"] for look in looks], color=color, linewidth=1.2)
     scores.axhline(FORMED, color="#888888", linewidth=0.6, linestyle="--")
     loss.axhline(math.log(SYMBOLS), color="#888888", linewidth=0.6, linestyle="--")
     scores.tick_params(labelbottom=False)
@@ -129,7 +129,7 @@ def _map(plot: Axes, cells: Sequence[CellResult], dearest: float) -> None:
             plot.text(column, row, f"{cost:.1f}", color=ink, ha="center", va="center", fontsize=6)
     plot.set_yticks(range(len(cells)), [str(cell.seed) for cell in cells])
     for number, label in enumerate(plot.get_yticklabels()):
-        label.set_color(COLOURS[number % len(COLOURS)])
+        label.set_color(COLORS[number % len(COLORS)])
         label.set_fontweight("bold")
     plot.set_xticks(range(len(heads)), [str(head + 1) for _, head in heads])
     for layer in range(1, len(shape)):

@@ -65,7 +65,7 @@ def dots(compared: Compared, picture: Picture) -> Figure:
             if spread.mean > highest:
                 _beyond(plot, (highest, row), spread.mean, look, ">")
                 continue
-            plot.plot([spread.low, spread.high], [row, row], color=look.colour, linewidth=1)
+            plot.plot([spread.low, spread.high], [row, row], color=look.color, linewidth=1)
             plot.vlines(spread.mean, row - 0.32, row + 0.32, INK, linewidth=1.6)
         _named(plot, list(drawn), where(point))
         _scale(plot, "x", picture, compared)
@@ -142,10 +142,10 @@ def curves(compared: Compared, picture: Picture) -> Figure:
             if not steps:
                 continue
             few = look.mark if len(steps) < 12 else ""
-            style: dict[str, Any] = {"color": look.colour, "linestyle": look.line, "marker": few}
+            style: dict[str, Any] = {"color": look.color, "linestyle": look.line, "marker": few}
             plot.plot(steps, losses.mean(0), **style, markersize=4)
             low, high = losses.min(0), losses.max(0)
-            plot.fill_between(steps, low, high, color=look.colour, alpha=0.18, linewidth=0)
+            plot.fill_between(steps, low, high, color=look.color, alpha=0.18, linewidth=0)
         plot.set_title(where(point))
         plot.xaxis.set_major_locator(MaxNLocator(4, integer=True))
         plain(plot, "x")
@@ -167,9 +167,9 @@ def scatter(compared: Compared, picture: Picture) -> Figure:
         for variant, look in drawn.items():
             xs, ys = (compared.values(name, variant, point) for name in (picture.x, picture.y))
             x, y = np.array(list(xs.values())), np.array(list(ys.values()))
-            plot.plot(x, y, look.mark, color=look.colour, markersize=4, alpha=0.6)
+            plot.plot(x, y, look.mark, color=look.color, markersize=4, alpha=0.6)
             if len(x) and np.isfinite(x).all() and np.isfinite(y).all():
-                large: dict[str, Any] = {"color": look.colour, "markersize": 8, "mfc": "none"}
+                large: dict[str, Any] = {"color": look.color, "markersize": 8, "mfc": "none"}
                 plot.plot(x.mean(), y.mean(), look.mark, **large)
         plot.set_title(where(point))
         if picture.logx:
@@ -196,7 +196,7 @@ KINDS: dict[str, Callable[[Compared, Picture], Figure]] = {
 
 
 def _dots(plot: Axes, values: Sequence[float], row: int, look: Look) -> None:
-    style: dict[str, Any] = {"color": look.colour, "alpha": 0.75, "markersize": 5.5}
+    style: dict[str, Any] = {"color": look.color, "alpha": 0.75, "markersize": 5.5}
     plot.plot(values, [row] * len(values), look.mark, **style)
 
 
@@ -248,11 +248,11 @@ def _line(
     at = [_dodged(float(side.point[picture.x]), steps, values, picture.logx) for side in inside]
     spreads = [side.spread for side in inside if side.spread is not None]
     means = [one.mean for one in spreads]
-    plot.plot(at, means, color=look.colour, linestyle=look.line, marker=look.mark, markersize=5.5)
-    plot.vlines(at, [one.low for one in spreads], [one.high for one in spreads], look.colour, lw=1)
+    plot.plot(at, means, color=look.color, linestyle=look.line, marker=look.mark, markersize=5.5)
+    plot.vlines(at, [one.low for one in spreads], [one.high for one in spreads], look.color, lw=1)
     for x, side in zip(at, inside, strict=True):
         seeds = list(compared.values(picture.y, side.variant, side.point).values())
-        plot.plot([x] * len(seeds), seeds, ".", color=look.colour, markersize=3.5, alpha=0.7)
+        plot.plot([x] * len(seeds), seeds, ".", color=look.color, markersize=3.5, alpha=0.7)
     for side in known:
         if side.spread and side.spread.mean > highest:
             x = _dodged(float(side.point[picture.x]), steps, values, picture.logx)
@@ -287,7 +287,7 @@ def _beyond(
     words: Callable[[float, int], str] | None = None,
 ) -> None:
     """A mark at the edge for a mean that is beyond it, with its value."""
-    plot.plot(*at, mark, color=look.colour, markersize=8, clip_on=False)
+    plot.plot(*at, mark, color=look.color, markersize=8, clip_on=False)
     told = words(value, 2) if words else short(float(f"{value:.2g}"))
     right, up = {">": (-9, -3), "<": (9, -3), "^": (-8, -3)}[mark]
     side = "left" if mark == "<" else "right"

@@ -95,18 +95,18 @@ def _equal_compute(cells: Sequence[Cellwise], counted: dict[str, float]) -> Figu
     """Loss over size for each budget of compute, the parabola through it, its minimum with the interval."""
     profiles = spend(cells).profiles
     figure, plot = _panel()
-    for one, (colour, mark) in zip(profiles, _shades(len(profiles)), strict=True):
+    for one, (color, mark) in zip(profiles, _shades(len(profiles)), strict=True):
         plot.plot(
             one.parameters,
             one.losses,
             mark,
-            color=colour,
+            color=color,
             label=f"C = {significant(one.compute)}",
             markersize=5.5,
         )
         first, last = np.log(one.parameters[[0, -1]]).tolist()
         x = np.linspace(first, last, 60)
-        plot.plot(np.exp(x), np.exp(np.polyval(one.parabola, x)), color=colour, linewidth=1.2)
+        plot.plot(np.exp(x), np.exp(np.polyval(one.parabola, x)), color=color, linewidth=1.2)
         if one.inside:
             lowest = float(np.exp(np.polyval(one.parabola, np.log(one.best.value))))
             sides = np.clip([one.best.low, one.best.high], *one.parameters[[0, -1]])
@@ -126,24 +126,24 @@ def _by_size(cells: tuple[Cellwise, ...], counted: dict[str, float]) -> Figure:
     except Refused:
         law = None
     budgets = sorted({one.tokens for one in cells})
-    for budget, (colour, mark) in zip(budgets, _shades(len(budgets)), strict=True):
+    for budget, (color, mark) in zip(budgets, _shades(len(budgets)), strict=True):
         row = sorted((one for one in cells if one.tokens == budget), key=lambda one: one.parameters)
         seeds = [(one.parameters, loss) for one in row for loss in one.losses]
-        plot.plot(*zip(*seeds, strict=True), ".", color=colour, markersize=3)
+        plot.plot(*zip(*seeds, strict=True), ".", color=color, markersize=3)
         sizes = np.array([one.parameters for one in row])
         losses = [one.loss for one in row]
         plot.plot(
             sizes,
             losses,
             mark,
-            color=colour,
+            color=color,
             label=f"D = {short(budget)}",
             markersize=6,
             mfc="none",
         )
         if law is not None and len(row) > 1:
             x = np.geomspace(sizes[0], sizes[-1], 40)
-            plot.plot(x, law.loss(x, np.full_like(x, budget)), color=colour, linewidth=1)
+            plot.plot(x, law.loss(x, np.full_like(x, budget)), color=color, linewidth=1)
     if law is not None:
         plot.plot([], [], color=INK, linewidth=1, label="the law")
     _finish(figure, plot, bool(cells), counted)
@@ -155,14 +155,14 @@ def _panel() -> tuple[Figure, Axes]:
 
 
 def _shades(count: int) -> list[tuple[tuple[float, ...], str]]:
-    """Colours from dark to light, in grey as well, and a mark for each."""
+    """Colors from dark to light, in gray as well, and a mark for each."""
     shades = matplotlib.colormaps["viridis"](np.linspace(*SHADES, max(count, 2)))
     marks = ["o", *MARKS]
     return [(tuple(shades[i]), marks[i % len(marks)]) for i in range(count)]
 
 
-def _finish(figure: Figure, plot: Axes, labelled: bool, counted: dict[str, float]) -> None:
-    if labelled:
+def _finish(figure: Figure, plot: Axes, labeled: bool, counted: dict[str, float]) -> None:
+    if labeled:
         logarithmic(plot, "x")
         logarithmic(plot, "y", list(np.arange(1.0, 5.01, 0.25)))
         levels(plot, "y", counted)

@@ -1,5 +1,5 @@
 """How the laboratory's pictures look: white, so that they are legible on a dark page, as wide as a phone, and
-with a mark and a line for each variant besides its colour.
+with a mark and a line for each variant besides its color.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ STYLE: Any = {  # of matplotlib
     "figure.facecolor": "white",
     "savefig.facecolor": "white",
 }
-# Okabe & Ito's colours, which are distinguishable for all readers, without the yellow, which is too light
+# Okabe & Ito's colors, which are distinguishable for all readers, without the yellow, which is too light
 # on white.
-COLOURS = "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#7a4a21"
+COLORS = "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#7a4a21"
 MARKS = "s", "^", "D", "v", "P", "X", "p"
 LINES = "--", "-.", ":", (0, (6, 1.5)), (0, (3, 1, 1, 1)), (0, (1, 1)), (0, (8, 2, 1, 2))
 
@@ -50,7 +50,7 @@ LINES = "--", "-.", ":", (0, (6, 1.5)), (0, (3, 1, 1, 1)), (0, (1, 1)), (0, (8, 
 class Look:
     """How a variant is drawn."""
 
-    colour: str
+    color: str
     mark: str
     line: Any
 
@@ -59,7 +59,7 @@ def looks(variants: tuple[str, ...], baseline: str) -> dict[str, Look]:
     """The baseline black, with a circle and a whole line; the others each with their own."""
     others = [variant for variant in variants if variant != baseline]
     found = {
-        variant: Look(COLOURS[i % len(COLOURS)], MARKS[i % len(MARKS)], LINES[i % len(LINES)])
+        variant: Look(COLORS[i % len(COLORS)], MARKS[i % len(MARKS)], LINES[i % len(LINES)])
         for i, variant in enumerate(others)
     }
     return {variant: found.get(variant, Look(INK, "o", "-")) for variant in variants}
@@ -68,7 +68,7 @@ def looks(variants: tuple[str, ...], baseline: str) -> dict[str, Look]:
 def legend(figure: Figure, shown: dict[str, Look], line: bool = True) -> None:
     """Names above all panels, in as many columns as their lengths allow."""
     handles = [
-        Line2D([], [], color=look.colour, marker=look.mark, linestyle=look.line if line else "")
+        Line2D([], [], color=look.color, marker=look.mark, linestyle=look.line if line else "")
         for look in shown.values()
     ]
     figure.legend(

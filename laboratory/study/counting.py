@@ -20,8 +20,8 @@ def counted(task: Task) -> dict[str, float]:
         return {}
     size = len(task.languages.target)
     singles, pairs = torch.full((size,), ADDED), torch.full((size, size), ADDED)
-    singles += torch.bincount(task.learnt, minlength=size)
-    pairs.view(-1).add_(torch.bincount(_pairs(task.learnt, size), minlength=size**2))
+    singles += torch.bincount(task.learned, minlength=size)
+    pairs.view(-1).add_(torch.bincount(_pairs(task.learned, size), minlength=size**2))
     held_out = torch.cat([_windows(rows.target) for rows in task.held_out("validation")])
     before, after = held_out.T
     unigram = (singles / singles.sum()).log()

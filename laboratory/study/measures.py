@@ -121,7 +121,7 @@ def calibration(model: Model, task: Task, settings: Settings, device: torch.devi
 def routing(model: Model, task: Task, settings: Settings, device: torch.device) -> Figures:
     """How evenly the held-out tokens are spread over the experts, a mean over the layers.
 
-    `largest_share` is the share of all choices that fall on the favourite: 1/N where all are equally busy.
+    `largest_share` is the share of all choices that fall on the favorite: 1/N where all are equally busy.
     `routing_entropy` is −Σ f log f over log N: 1 if all are equally busy, 0 if one expert has every token.
     """
     mixtures = [module for module in model.modules() if isinstance(module, MixtureOfExperts)]

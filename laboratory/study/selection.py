@@ -13,5 +13,5 @@ class Selection(Text):
     """
 
     def __init__(self, settings: Settings, whole: Text):
-        learnt = whole.languages.target.decode(whole.learnt.tolist())
-        super().__init__(settings, learnt, whole.languages)
+        learned = whole.languages.target.decode(whole.learned.tolist())
+        super().__init__(settings, learned, whole.languages)

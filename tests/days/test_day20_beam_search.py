@@ -414,7 +414,7 @@ def cut_off(draw):
     table = []
     for short in (1, 2):
         right = even((short, places), alpha)
-        raw = 1 / ((5 + short) / 6) ** alpha  # the one that is cut off is not penalised
+        raw = 1 / ((5 + short) / 6) ** alpha  # the one that is cut off is not penalized
         more = even((short, places + 1), alpha)  # it is taken to have an end
         ratios = [*between(0.8, raw, 1.0, right, more), 1.2 * more]
         table += [race(draw, how, 5, places, (short, places), r, end=False) for r in ratios]

@@ -423,7 +423,7 @@ def test_long_targets(answer, lopsided):
     return facts(answer.token_batches(**lopsided), **lopsided)
 
 
-@pytest.mark.constant("padding", "batches", "a coarse judgement, so that every good order passes")
+@pytest.mark.constant("padding", "batches", "a coarse judgment, so that every good order passes")
 @pytest.mark.constant("an empty batch", "batches beyond the limit", "there is none")
 def test_good_company(answer, by_turns):
     """Short pairs go with short ones, and long with long: there is little padding, and batches are full."""

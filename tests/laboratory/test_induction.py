@@ -57,7 +57,7 @@ def rows(count: int = 200, width: int = 25, symbols: int = SYMBOLS) -> Repeated:
     return repeated(count, width, symbols, draws("test"))
 
 
-# --- What is learnt -------------------------------------------------------------------------------
+# --- What is learned -------------------------------------------------------------------------------
 
 
 def test_a_segment_comes_twice_and_does_not_overlap() -> None:
@@ -98,15 +98,15 @@ def test_a_batch_depends_on_its_number_and_the_seed_alone() -> None:
     assert not torch.equal(Repeats(settings(seed=4)).batch(5).target, first)
 
 
-def test_nothing_of_what_is_held_out_is_learnt() -> None:
+def test_nothing_of_what_is_held_out_is_learned() -> None:
     task = Repeats(settings(batch=512, context=16))
 
     def of(some: list[Rows]) -> list[tuple[int, ...]]:
         return [tuple(row) for one in some for row in one.target.tolist()]
 
     validation, test = (of(task.held_out(split)) for split in task.splits)
-    learnt = of([task.batch(number) for number in range(20)])
-    every = [*validation, *test, *learnt]
+    learned = of([task.batch(number) for number in range(20)])
+    every = [*validation, *test, *learned]
     assert len(set(every)) == len(every)
     other = Repeats(settings(seed=9, context=16))
     assert of(other.held_out("test")) == test
@@ -254,7 +254,7 @@ def test_figures_are_of_the_head_that_was_best() -> None:
     weights = attention_weights(model, test.tokens[:, :-1])
     assert found["prefix_matching"] == float(prefix_matching(weights[1], test)[2])
     assert found["formed_at"] == 10.0
-    assert "fell_at" not in found  # an untrained model has learnt nothing
+    assert "fell_at" not in found  # an untrained model has learned nothing
 
 
 def test_a_single_layer_has_nobody_to_carry_anything() -> None:

@@ -89,7 +89,7 @@ def test_beyond_reads_the_same_tokens_in_longer_windows(studied):
     assert set(found) == {"loss_1x", "loss_2x", "loss_4x"}
 
 
-def test_learnt_positions_have_no_loss_beyond_their_end(studied):
+def test_learned_positions_have_no_loss_beyond_their_end(studied):
     assert set(MEASURES["beyond"](*studied({"positions": "learned"}))) == {"loss_1x"}
 
 
@@ -157,7 +157,7 @@ def test_gaps_of_different_bins_do_not_cancel(studied):
 # --- Experts --------------------------------------------------------------------------------------
 
 
-def test_a_router_with_one_favourite_is_seen(studied):
+def test_a_router_with_one_favorite_is_seen(studied):
     model, *rest = studied({**SWIGLU, "experts": 4}, layers=1)
     with torch.no_grad():
         model.blocks[0].feed_forward.router.w_r.weight.zero_()
@@ -291,7 +291,7 @@ def test_memory_of_a_step_is_that_of_its_own_batch(studied):
 
 
 @pytest.mark.usefixtures("_short")
-def test_no_speed_beyond_learnt_positions(studied):
+def test_no_speed_beyond_learned_positions(studied):
     found = TIMED["speed"](*studied({"positions": "learned"}))
     assert set(found) == {"training_speed_8", "reading_speed_8"}
 

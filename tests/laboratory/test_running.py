@@ -155,9 +155,9 @@ def test_a_learning_rate_is_chosen_on_a_split_of_its_own(tmp_path: Path) -> None
     assert {seen.seed for seen in found.cells} == set(tuned.seeds)
     trial, reported = load(tuned.trials[0]), load(tuned.cells[0])
     assert isinstance(trial, Text) and isinstance(reported, Text)
-    assert len(trial.learnt) < len(reported.learnt)
+    assert len(trial.learned) < len(reported.learned)
     held_out = torch.cat([rows.target.flatten() for rows in trial.held_out("validation")])
-    assert held_out[0] == reported.learnt[len(trial.learnt)]
+    assert held_out[0] == reported.learned[len(trial.learned)]
     assert len(trial.languages.target) == len(reported.languages.target)
 
 

@@ -17,7 +17,7 @@ import nbformat
 import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
-from course.curriculum import DAYS, Day
+from course.curriculum import DAYS, ROOT, Day
 from course.references.lessons import Times, faults_of_form, folded, times
 from course.references.text import definition_text
 from tests.imports import code_of
@@ -29,7 +29,7 @@ from website.drawing import transformer
 WRITTEN = [day for day in DAYS if day.lesson.exists()]
 EXERCISES = [(day, name) for day in WRITTEN for name in day.exercises]
 
-SHORTEST = 6  # tokens of a line that can be recognised
+SHORTEST = 6  # tokens of a line that can be recognized
 SHOWN = 0.75  # share of a line's tokens that stand in the lesson in one stretch
 # What any line of code is made of: a line of nothing else tells nothing.
 EVERYWHERE = {*"=(),.:", "name", "return", "if"}
@@ -207,3 +207,16 @@ def test_what_it_imports_is_there(file):
     for node in ast.walk(ast.parse(code_of(file))):
         if isinstance(node, ast.ImportFrom):
             exec(compile(ast.Module([node], []), file.name, "exec"), {})
+
+
+# --- The notes on papers --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("note", sorted((ROOT / "paper_notes").glob("*.md")), ids=lambda note: note.stem)
+def test_the_code_of_a_note_runs(note):
+    """Each note has code beside an equation. It runs by itself, as copied, and its last line is a claim."""
+    code = re.findall(r"^```python\n(.*?)^```", note.read_text("utf-8"), re.M | re.S)
+    assert code
+    for block in code:
+        assert isinstance(ast.parse(block).body[-1], ast.Assert)
+        exec(compile(block, note.name, "exec"), {})

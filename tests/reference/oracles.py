@@ -56,7 +56,7 @@ def gradients(module: nn.Module) -> dict[str, Tensor]:
     return renamed({name: parameter.grad for name, parameter in module.named_parameters()})
 
 
-def randomised(module: nn.Module) -> nn.Module:
+def randomized(module: nn.Module) -> nn.Module:
     """The module with no parameter left at 0 or 1, and no two layers alike: what is copied shows."""
     for parameter in module.parameters():
         nn.init.normal_(parameter, mean=0.1, std=0.4)

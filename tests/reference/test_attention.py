@@ -16,7 +16,7 @@ from tests.reference.oracles import (
     assert_agree,
     gradients,
     hidden,
-    randomised,
+    randomized,
     torch_attention,
     torch_multi_head_attention,
 )
@@ -61,7 +61,7 @@ def rounding(query, key, dtype):
     """The most by which right arithmetic may miss the weights, as a share of the largest possible, 1.
 
     With u half an eps: a score is a sum of d_k products, off by at most (d_k + 2) · u₃₂ · Σ|qk| / √d_k;
-    the exponential turns twice that into a relative error, to which normalising adds (T_k + 4) · u₃₂;
+    the exponential turns twice that into a relative error, to which normalizing adds (T_k + 4) · u₃₂;
     a half rounds the weight itself once more, by u or, near 0, by half its smallest number. A tenth is
     for products of such errors.
     """
@@ -186,7 +186,7 @@ def test_a_hidden_key_never_outweighs_a_low_score(score):
 @DTYPES
 @pytest.mark.parametrize("scale", [0, 1, 100])
 def test_a_query_without_keys_is_exactly_zero(dtype, scale):
-    """A row with every key hidden is 0, and so are the gradients through it; its neighbours are as ever."""
+    """A row with every key hidden is 0, and so are the gradients through it; its neighbors are as ever."""
     query, key, value = draw((2,), dtype)
     mask = draw_mask("full", (2,))
     mask[..., 0], mask[:, -1] = True, False
@@ -243,7 +243,7 @@ MULTI_HEAD_MASKS = pytest.mark.parametrize(
 
 def multi_head(h=H, dropout=0.0, keep_weights=True, d_model=D_MODEL):
     """A layer whose parameters, biases too, are all at random."""
-    layer = randomised(MultiHeadedAttention(h, d_model, dropout))
+    layer = randomized(MultiHeadedAttention(h, d_model, dropout))
     layer.keep_weights = keep_weights
     return layer
 

@@ -31,7 +31,7 @@ from tests.reference.oracles import (
     copied,
     gradients,
     hidden,
-    randomised,
+    randomized,
     torch_decoder,
     torch_decoder_layer,
     torch_encoder,
@@ -56,7 +56,7 @@ def assert_share(dropped, p):
 @BATCHES
 def test_feed_forward_is_torchs(batch):
     """Two torch linears with a ReLU between them, for any leading dimensions, with all gradients."""
-    layer, x = randomised(PositionwiseFeedForward(4, 9, 0.0)), torch.randn(*batch, 4)
+    layer, x = randomized(PositionwiseFeedForward(4, 9, 0.0)), torch.randn(*batch, 4)
     weights = [tensor.detach().requires_grad_() for tensor in layer.state_dict().values()]
     expected = F.linear(F.relu(F.linear(x, *weights[:2])), *weights[2:])
     actual = layer(x)
@@ -140,7 +140,7 @@ def test_positions_are_complex_exponentials(max_len, d_model):
     torch.testing.assert_close(rounded.double(), expected, rtol=0, atol=half_ulp)
 
 
-def test_positions_are_added_and_not_learnt():
+def test_positions_are_added_and_not_learned():
     """The first T rows of the table are added; it is a buffer, and neither state nor parameter."""
     layer, x = PositionalEncoding(6, 0.0, 10), torch.randn(2, 4, 6)
     assert_agree(layer(x), x + torch.from_numpy(waves(4, 6).astype(np.float64)))
@@ -174,7 +174,7 @@ def torch_norm(layer):
 @pytest.mark.parametrize("eps", [1e-5, 1e-2])
 def test_layer_norm_is_torchs(batch, eps, scale):
     """Output and gradients are nn.LayerNorm's, with a variance near eps, far below and far above it."""
-    layer = randomised(LayerNorm(6, eps))
+    layer = randomized(LayerNorm(6, eps))
     oracle, x = torch_norm(layer), (torch.randn(*batch, 6) * scale).requires_grad_()
     actual, expected, upstream = layer(x), oracle(x), torch.randn(*batch, 6)
     assert_agree(actual, expected)
@@ -205,7 +205,7 @@ def test_layer_norm_in_halves(dtype):
 
     One rounding each for the normed vector, its product with γ and the sum: 1.5 · eps · (|γ n| + |β|).
     """
-    layer = randomised(LayerNorm(64)).to(dtype)
+    layer = randomized(LayerNorm(64)).to(dtype)
     x = (300 * torch.randn(8, 64)).to(dtype).requires_grad_()
     output, gain, bias = layer(x), layer.gain.double(), layer.bias.double()
     assert output.dtype == dtype
@@ -219,7 +219,7 @@ def test_layer_norm_in_halves(dtype):
 @pytest.mark.parametrize("shape", [(3, 1), (2, 5)])
 def test_layer_norm_of_a_constant_vector_is_the_bias(shape):
     """No deviation at all gives the bias exactly, and gradients without NaN."""
-    layer = randomised(LayerNorm(shape[-1]))
+    layer = randomized(LayerNorm(shape[-1]))
     x = torch.full(shape, 7.0, requires_grad=True)
     output = layer(x)
     assert torch.equal(output, layer.bias.expand(shape))
@@ -230,7 +230,7 @@ def test_layer_norm_of_a_constant_vector_is_the_bias(shape):
 @NORMS
 def test_a_connection_is_the_papers_formula(norm):
     """LN(x + f(x)) in post-norm, x + f(LN(x)) in pre-norm, by torch's layer norm."""
-    connection, x = randomised(SublayerConnection(6, 0.0, norm)), torch.randn(2, 3, 6)
+    connection, x = randomized(SublayerConnection(6, 0.0, norm)), torch.randn(2, 3, 6)
     oracle = torch_norm(connection.norm)
     expected = oracle(x + x.sin()) if norm == "post" else x + oracle(x).sin()
     assert_agree(connection(x, torch.sin), expected)
@@ -312,7 +312,7 @@ STACKS = pytest.mark.parametrize(
 
 def assert_same_module(ours, theirs, inputs, our_masks, their_masks):
     """Both give the same output, the same gradients of the inputs and of every parameter."""
-    copied(randomised(ours), theirs)
+    copied(randomized(ours), theirs)
     upstream = torch.randn_like(inputs[0])
     their_inputs = [tensor.detach().clone().requires_grad_() for tensor in inputs]
     actual, expected = ours(*inputs, *our_masks), theirs(*their_inputs, **their_masks)

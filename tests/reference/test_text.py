@@ -58,10 +58,10 @@ def test_training_is_counting_with_regular_expressions(text, merges):
 
 
 @DRAWN
-@given(learnt=TEXTS, text=TEXTS)
-def test_encoding_is_every_merge_in_turn(learnt, text):
+@given(learned=TEXTS, text=TEXTS)
+def test_encoding_is_every_merge_in_turn(learned, text):
     """Of a text it has not seen: all merges in the order of their rank, each as a replacement of strings."""
-    tokenizer = train_bpe(learnt, 300)
+    tokenizer = train_bpe(learned, 300)
     sequence = symbols(text)
     for rank, pair in enumerate(tokenizer.merges):
         sequence = merged(sequence, pair, 256 + rank)
@@ -69,10 +69,10 @@ def test_encoding_is_every_merge_in_turn(learnt, text):
 
 
 @DRAWN
-@given(learnt=TEXTS, text=st.text())
-def test_encoding_loses_nothing(learnt, text):
-    """Whatever it has learnt from, any Unicode text comes back as it was."""
-    tokenizer = train_bpe(learnt, 280)
+@given(learned=TEXTS, text=st.text())
+def test_encoding_loses_nothing(learned, text):
+    """Whatever it has learned from, any Unicode text comes back as it was."""
+    tokenizer = train_bpe(learned, 280)
     ids = tokenizer.encode(text)
     assert tokenizer.decode(ids) == text
     assert all(0 <= number < 256 + len(tokenizer.merges) for number in ids)

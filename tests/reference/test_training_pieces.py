@@ -213,7 +213,7 @@ def test_steps_are_counted_from_one():
 
 
 def test_the_rate_in_a_scheduler():
-    """With LambdaLR, which counts from 0, `rate(step + 1, …)` gives the k-th optimiser step rate(k)."""
+    """With LambdaLR, which counts from 0, `rate(step + 1, …)` gives the k-th optimizer step rate(k)."""
     optimizer = torch.optim.SGD([nn.Parameter(torch.zeros(1))], lr=1)
     scheduler = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: rate(step + 1, 16, 1, 3))
     seen = []
@@ -318,8 +318,8 @@ def test_gradients_from_before_have_no_part(float64):
 
 
 @pytest.mark.parametrize(("accumulate", "steps"), [(1, 5), (2, 3), (5, 1), (9, 1)])
-def test_the_schedule_counts_optimiser_steps(accumulate, steps):
-    """The scheduler steps once after each step of the optimiser, the last partial group's as well."""
+def test_the_schedule_counts_optimizer_steps(accumulate, steps):
+    """The scheduler steps once after each step of the optimizer, the last partial group's as well."""
     model = tiny_model()
     optimizer = torch.optim.SGD(model.parameters(), lr=1.0)
     used = []
@@ -330,7 +330,7 @@ def test_the_schedule_counts_optimiser_steps(accumulate, steps):
     assert scheduler.last_epoch == steps
 
 
-def test_without_an_optimiser_it_only_measures(float64):
+def test_without_an_optimizer_it_only_measures(float64):
     """Evaluation mode, no gradient, no change: the mean is that over tokens, not that of batches' means."""
     model, batches = tiny_model(dropout=0.5), draw_batches()
     before, seen = copy.deepcopy(model.state_dict()), []
@@ -350,7 +350,7 @@ def test_without_an_optimiser_it_only_measures(float64):
     assert mean != pytest.approx(of_means, rel=1e-3)
 
 
-def test_with_an_optimiser_it_trains_in_training_mode():
+def test_with_an_optimizer_it_trains_in_training_mode():
     """A model that comes in evaluation mode is put into training mode, and gradients are on."""
     model, seen = tiny_model().eval(), []
 
@@ -413,7 +413,7 @@ def test_a_long_epoch_in_bfloat16_keeps_its_sum():
 
 
 @pytest.mark.by_turn
-def test_the_copy_task_is_learnt():
+def test_the_copy_task_is_learned():
     """A small model learns to repeat five symbols, and greedy decoding shows it."""
     symbols, model = 8, make_model(8, 8, 1, 32, 64, 4, dropout=0.0)
     optimizer = torch.optim.Adam(model.parameters(), lr=1, betas=(0.9, 0.98), eps=1e-9)

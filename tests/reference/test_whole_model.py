@@ -18,7 +18,7 @@ from tests.reference.oracles import (
     copied,
     gradients,
     hidden,
-    randomised,
+    randomized,
     torch_decoder,
     torch_encoder,
 )
@@ -82,7 +82,7 @@ class TorchTransformer(nn.Transformer):
 @pytest.mark.parametrize("tie", [False, True], ids=["untied", "tied"])
 def test_the_model_is_torchs(norm, tie, float64):
     """Log-probabilities and the gradient of every parameter are nn.Transformer's, padding and all."""
-    model = randomised(small_model(norm, tie))
+    model = randomized(small_model(norm, tie))
     oracle = copied(model, TorchTransformer(norm, tie))
     actual = model.generator(model(SRC, TGT, SRC_MASK, TGT_MASK))
     expected, upstream = oracle.log_probs(), torch.randn(*TGT.shape, TGT_VOCAB)
@@ -249,7 +249,7 @@ def test_tying_makes_one_parameter():
 
 @pytest.mark.parametrize("optimizer", [torch.optim.SGD, torch.optim.Adam])
 def test_a_tied_parameter_moves_as_one(optimizer, float64):
-    """A step of an optimiser moves all three, once: by SGD exactly the rate times the whole gradient."""
+    """A step of an optimizer moves all three, once: by SGD exactly the rate times the whole gradient."""
     model = small_model(tie=True)
     before = tied_matrices(model)[0].detach().clone()
     steps = optimizer(model.parameters(), lr=0.01)
@@ -326,7 +326,7 @@ def test_dropout_is_for_training_only():
 @NORMS
 def test_no_position_sees_the_future_or_the_padding(norm, float64):
     """No state depends on later target tokens, nor on what stands where the source is padding."""
-    model = randomised(small_model(norm))
+    model = randomized(small_model(norm))
     states = model(SRC, TGT, SRC_MASK, TGT_MASK)
     later, padded = TGT.clone(), SRC.clone()
     later[:, 2:] = 7

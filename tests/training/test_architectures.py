@@ -1,4 +1,4 @@
-"""The models: what is learnt is what the paper's loss says, and nothing looks ahead."""
+"""The models: what is learned is what the paper's loss says, and nothing looks ahead."""
 
 import types
 from functools import partial

@@ -40,7 +40,7 @@ def test_a_model_is_trained_measured_and_used(course_here, tmp_path):
     assert done.exit_code == 0, done.output
     assert "run  mine" in done.stdout and "step 30/30" in done.stdout
     assert "test split    1,000 sequences" in done.stdout and "exact match" in done.stdout
-    assert "\x1b" not in done.stdout  # no terminal, no colours
+    assert "\x1b" not in done.stdout  # no terminal, no colors
     run = Run(tmp_path / "mine")
     assert run.settings().seed == 3 and run.settings().steps == 30
     for path in (
@@ -82,7 +82,7 @@ def test_a_model_is_trained_measured_and_used(course_here, tmp_path):
     assert further.exit_code == 0 and "step 40/40" in further.stdout
 
 
-def test_a_text_is_learnt_and_gone_on_with(course_here, tmp_path):
+def test_a_text_is_learned_and_gone_on_with(course_here, tmp_path):
     (tmp_path / "poem.txt").write_text(POETRY, encoding="utf-8")
     tiny = [*SMALL, "--set", "vocabulary=300", "--set", "context=16"]
     done = course_here("train", "text", "--data", "poem.txt", "--epochs", 1, *tiny, "--out", "mine")

@@ -235,7 +235,7 @@ def test_the_picture_holds_every_row(drawn, home):
     assert [text.get_text() for text in legend.get_texts()] == ["post", "./_short$"]
 
 
-def test_eight_runs_are_told_apart_without_colour(drawn, home, tmp_path):
+def test_eight_runs_are_told_apart_without_color(drawn, home, tmp_path):
     rows = [(step, step / 10, 3.0, 3.0) for step in range(10, 1000, 10)]
     figure = drawn(read([written(tmp_path / f"run{n}", home, *rows) for n in range(8)]))
     lines = figure.axes[0].lines

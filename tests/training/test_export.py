@@ -102,7 +102,7 @@ def test_every_matrix_is_kept_in_a_byte_a_weight(trained, quantized, kind):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_quantised_run_is_used_like_another(trained, quantized, kind):
+def test_a_quantized_run_is_used_like_another(trained, quantized, kind):
     run = trained / f"{kind}-int8"
     model = loaded(run)
     assert any(isinstance(module, QuantizedLinear) for module in model.model.modules())
@@ -134,7 +134,7 @@ def test_what_it_changes_is_told(trained, quantized):
 
 
 def test_a_learner_s_parts_go_along(trained, quantized):
-    """The quantised run has its own copy of the files, those that were trained."""
+    """The quantized run has its own copy of the files, those that were trained."""
     kept = trained / "own-int8" / "answers" / "day28_norms_and_activations.py"
     assert kept.read_text(encoding="utf-8") == OWN_NORM
     assert loaded(trained / "own-int8").parts.own == ["RMSNorm"]
@@ -235,7 +235,7 @@ def assert_only_what_is_new_is_read(model):
 
 
 def assert_weights_stay_bytes(trained, exported):
-    """The file of the quantised LLaMA is smaller by three bytes for each weight of a matrix."""
+    """The file of the quantized LLaMA is smaller by three bytes for each weight of a matrix."""
     matrices = [one for one in read_weights(Run(trained / "llama").best).values() if one.dim() == 2]
     large, small = (exported(kind)[0].stat().st_size for kind in ("llama", "llama-int8"))
     scales = sum(len(one) for one in matrices)

@@ -26,7 +26,7 @@ SUPER = {"Q4_K": 144, "Q5_K": 176, "Q6_K": 210}  # types of 256 weights, and the
 def llama(width=64, d_ff=96, tied=True, **how):
     """A random LLaMA of transformers, of widths that all blocks fit."""
     transformers = pytest.importorskip("transformers")
-    from tests.reference.oracles import randomised
+    from tests.reference.oracles import randomized
 
     torch.manual_seed(11)
     sizes = transformers.LlamaConfig(
@@ -42,7 +42,7 @@ def llama(width=64, d_ff=96, tied=True, **how):
         eos_token_id=1,
         **{"rope_parameters": {"rope_type": "default", "rope_theta": 500_000.0}} | how,
     )
-    return randomised(transformers.LlamaForCausalLM(sizes)).eval()
+    return randomized(transformers.LlamaForCausalLM(sizes)).eval()
 
 
 @contextlib.contextmanager

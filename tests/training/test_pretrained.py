@@ -12,7 +12,7 @@ import tokenizers
 import torch
 from rich.console import Console
 
-from tests.reference.oracles import randomised
+from tests.reference.oracles import randomized
 from tests.training.conftest import POETRY, QUIET
 from training.errors import Refused
 from training.generation.generate import Sampling
@@ -57,7 +57,7 @@ def published(kind):
         tie_word_embeddings=kind == "llama tied",
         **ends,
     )
-    return randomised(transformers.LlamaForCausalLM(sizes)).eval()
+    return randomized(transformers.LlamaForCausalLM(sizes)).eval()
 
 
 def tokenizer():
@@ -211,7 +211,7 @@ def test_the_logits_are_those_of_transformers(name, how, tmp_path, monkeypatch):
         vocab_size=300, hidden_size=48, intermediate_size=40, num_hidden_layers=2, head_dim=None,
         num_attention_heads=4, num_key_value_heads=2, max_position_embeddings=64, **how,
     )  # fmt: skip
-    theirs = randomised(getattr(transformers, f"{name}ForCausalLM")(sizes)).eval()
+    theirs = randomized(getattr(transformers, f"{name}ForCausalLM")(sizes)).eval()
     theirs.save_pretrained(tmp_path)
     tokenizer().save(str(tmp_path / "tokenizer.json"))
     ids = torch.arange(3, 63)[None]

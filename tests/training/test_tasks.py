@@ -1,4 +1,4 @@
-"""Tasks: batches are functions of their number, answers are right, what is held out is not learnt from."""
+"""Tasks: batches are functions of their number, answers are right, what is held out is not learned from."""
 
 import gzip
 import hashlib
@@ -75,7 +75,7 @@ def test_vocabularies_have_the_sizes_they_are_said_to_have():
 
 
 @pytest.mark.parametrize("name", DRAWN)
-def test_what_is_held_out_is_never_learnt_from(name):
+def test_what_is_held_out_is_never_learned_from(name):
     task = load(name, batch=2000)
     held_out = {
         tuple(row[row != PAD].tolist())
@@ -105,16 +105,16 @@ def test_every_held_out_token_of_a_text_is_predicted_once(poem):
     assert predicted.tolist() == whole[1:]
 
 
-def test_a_text_s_batches_hold_what_is_learnt_from_alone(poem):
+def test_a_text_s_batches_hold_what_is_learned_from_alone(poem):
     task = load("text", data=str(poem), context=30, batch=64)
-    learnt = POETRY[: int(0.9 * len(POETRY))]
+    learned = POETRY[: int(0.9 * len(POETRY))]
     rows = task.batch(0)
     assert rows.target.shape == (64, 31) and rows.source is None
-    assert all(task.languages.target.decode(row.tolist()) in learnt for row in rows.target)
+    assert all(task.languages.target.decode(row.tolist()) in learned for row in rows.target)
     assert rows.tokens == 64 * 30
 
 
-def test_subwords_are_learnt_from_the_training_split_alone(tmp_path):
+def test_subwords_are_learned_from_the_training_split_alone(tmp_path):
     strange = "쀍쀍쀍쀍 " * 40
     path = tmp_path / "text"
     path.write_text("a quiet sea, " * 400 + strange, encoding="utf-8")
@@ -149,7 +149,7 @@ def test_batches_keep_to_their_budget_and_hold_pairs_of_like_length():
         assert (rows.source != PAD).float().mean() > 0.8
 
 
-def test_long_pairs_are_not_learnt_from_but_held_out_ones_are_all_measured():
+def test_long_pairs_are_not_learned_from_but_held_out_ones_are_all_measured():
     short = translation(longest=6)
     assert 0 < sum(len(short.batch(n)) for n in range(short.per_epoch)) < 240
     assert sum(len(rows) for rows in short.held_out("test")) == 40
@@ -157,7 +157,7 @@ def test_long_pairs_are_not_learnt_from_but_held_out_ones_are_all_measured():
         translation(longest=2)
 
 
-def test_of_few_pairs_alone_words_and_sentences_are_learnt_and_all_that_is_held_out_is_measured():
+def test_of_few_pairs_alone_words_and_sentences_are_learned_and_all_that_is_held_out_is_measured():
     few, whole = translation(pairs=60, vocabulary=290), translation(vocabulary=290)
     cut = {"train": PAIRS[:60], "validation": PAIRS[240:280], "test": PAIRS[280:]}
     alone = Translation(small("translation", vocabulary=290), cut)
@@ -221,7 +221,7 @@ def test_padding_and_draws():
         (b"good\nbad \xff\xfe", r"is not UTF-8: byte 9 .line 2. is 0xff"),
     ],
 )
-def test_a_text_that_cannot_be_learnt_from_is_refused(body, words, tmp_path):
+def test_a_text_that_cannot_be_learned_from_is_refused(body, words, tmp_path):
     path = tmp_path / "mine.txt"
     path.write_bytes(body)
     with pytest.raises(Refused, match=words):

@@ -10,7 +10,7 @@ from tests.training.conftest import POETRY
 from training.data.vocabulary import END, SPECIAL, START, BytePairs, Symbols, characters, from_json
 from training.errors import Refused
 
-WORDS = BytePairs.learnt_from(POETRY.splitlines(), 400)
+WORDS = BytePairs.learned_from(POETRY.splitlines(), 400)
 
 
 @settings(max_examples=60, deadline=None)
@@ -57,11 +57,11 @@ def test_many_texts_are_encoded_as_each():
 def test_the_size_is_what_was_asked_for():
     assert len(WORDS) == 400
     with pytest.raises(Refused, match="vocabulary must be at least 259"):
-        BytePairs.learnt_from(["a"], 258)
+        BytePairs.learned_from(["a"], 258)
 
 
 def test_learning_twice_gives_the_same():
-    assert BytePairs.learnt_from(POETRY.splitlines(), 400).as_json() == WORDS.as_json()
+    assert BytePairs.learned_from(POETRY.splitlines(), 400).as_json() == WORDS.as_json()
 
 
 def test_an_unknown_symbol_is_named():

@@ -11,7 +11,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from tests.reference.oracles import assert_agree, assert_same_gradients, randomised
+from tests.reference.oracles import assert_agree, assert_same_gradients, randomized
 from variants.bert import BERT, BERTConfig, mask_tokens
 from variants.hugging_face import bert
 
@@ -45,7 +45,7 @@ def theirs(config, kind="BertForMaskedLM"):
         type_vocab_size=config.segments,
         pad_token_id=None,
     )
-    return randomised(getattr(transformers, kind)(sizes).double()).eval()
+    return randomized(getattr(transformers, kind)(sizes).double()).eval()
 
 
 def tokens(config, rows=3, length=None):
@@ -197,7 +197,7 @@ def test_a_random_token_is_any_of_the_vocabulary():
 @pytest.mark.parametrize("p", [0.15, 1.0])
 @pytest.mark.parametrize("axis", [0, 1])
 def test_every_token_has_a_fate_of_its_own(p, axis):
-    """Neighbours, in a row or in a column, are not chosen, masked or replaced together or in turn."""
+    """Neighbors, in a row or in a column, are not chosen, masked or replaced together or in turn."""
     text = torch.full((500, 401), 3)
     inputs, labels = mask_tokens(text, 4, 1000, special=(), p=p)
     events = [inputs == 4, (inputs != 4) & (inputs != 3)]
@@ -261,7 +261,7 @@ def test_ids_outside_the_vocabulary_and_probabilities_that_are_none_are_refused(
 
 
 def test_a_mask_may_differ_from_query_to_query_and_serve_all_rows():
-    model, text = randomised(BERT(SMALL)), tokens(SMALL)
+    model, text = randomized(BERT(SMALL)), tokens(SMALL)
     past = torch.ones(1, 8, 8, dtype=torch.bool).tril()
     whole = model(text, None, past)
     assert_agree(model(text[:, :3], mask=past[:, :3, :3]), whole[:, :3])
@@ -292,10 +292,10 @@ def test_the_head_is_the_embedding_and_a_free_bias():
 
 def test_dropout_of_everything_leaves_what_biases_make_of_it():
     """Embedding and sublayers alike give 0, after the embedding's norm, not before it."""
-    none = randomised(BERT(BERTConfig(13, 8, 0, 2, 10, 17, dropout=1.0)))
+    none = randomized(BERT(BERTConfig(13, 8, 0, 2, 10, 17, dropout=1.0)))
     start = none.transform(torch.zeros(3, 8, 10))
     assert_agree(none(tokens(SMALL)), F.linear(start, none.embed.weight, none.bias))
-    model = randomised(BERT(BERTConfig(13, 8, 2, 2, 10, 17, dropout=1.0)))
+    model = randomized(BERT(BERTConfig(13, 8, 2, 2, 10, 17, dropout=1.0)))
     x = torch.zeros(3, 8, 10)
     for layer in model.encoder.layers:
         assert layer.self_attn.dropout.p == 1.0
@@ -308,7 +308,7 @@ def test_dropout_of_everything_leaves_what_biases_make_of_it():
 
 def test_attention_weights_are_dropped():
     """Of all of them, with nothing else dropped, the bias of the output projection is left."""
-    model = randomised(BERT(BERTConfig(13, 8, 1, 2, 10, 17, dropout=1.0)))
+    model = randomized(BERT(BERTConfig(13, 8, 1, 2, 10, 17, dropout=1.0)))
     attention, x = model.encoder.layers[0].self_attn, torch.randn(2, 4, 10)
     assert torch.equal(attention(x, x, x), attention.w_o.bias.expand(2, 4, 10))
 

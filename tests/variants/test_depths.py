@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import nn
 
-from tests.reference.oracles import assert_agree, randomised
+from tests.reference.oracles import assert_agree, randomized
 from variants.depths import MixtureOfDepths
 from variants.gpt import Block, CausalSelfAttention, FeedForward
 from variants.parallel import ParallelBlock
@@ -58,7 +58,7 @@ def row_by_row(layer, x, k):
     [(9, 0.5, 4), (7, 0.25, 1), (5, 0.1, 1), (8, 0.875, 7), (6, 1.0, 6), (1, 0.125, 1), (1, 1, 1)],
 )
 def test_values_and_gradients_are_those_of_loops(make, t, capacity, k):
-    layer = randomised(MixtureOfDepths(make(6, 2, 11), 6, capacity))
+    layer = randomized(MixtureOfDepths(make(6, 2, 11), 6, capacity))
     x = torch.randn(3, t, 6, requires_grad=True)
     wanted = [x, *layer.parameters()]
     out, expected = layer(x), row_by_row(layer, x, k)
@@ -144,7 +144,7 @@ def test_equal_scores_never_make_more_than_there_is_room_for():
 
 
 def test_what_the_rows_choose_is_their_own():
-    layer = randomised(MixtureOfDepths(serial(6, 2, 11), 6, 0.5))
+    layer = randomized(MixtureOfDepths(serial(6, 2, 11), 6, 0.5))
     x = torch.randn(4, 7, 6)
     alone = torch.cat([layer(row.unsqueeze(0)) for row in x])
     assert_agree(layer(x), alone)
@@ -152,7 +152,7 @@ def test_what_the_rows_choose_is_their_own():
 
 
 def test_a_token_that_passes_by_is_seen_by_nobody():
-    layer = randomised(MixtureOfDepths(serial(6, 2, 11), 6, 0.5))
+    layer = randomized(MixtureOfDepths(serial(6, 2, 11), 6, 0.5))
     x = torch.randn(1, 8, 6, requires_grad=True)
     chosen = layer.choose(x)[1][0].tolist()
     for t in range(8):

@@ -123,7 +123,7 @@ def test_a_norm_below_0_is_refused(max_norm):
 
 
 def pair_of_scalers(**options):
-    """Ours and torch's, with an optimiser of momentum and two groups each."""
+    """Ours and torch's, with an optimizer of momentum and two groups each."""
     found = []
     for scaler in (LossScaler(**options), torch.amp.GradScaler("cpu", **options)):
         parameters = [nn.Parameter(torch.ones(3)), nn.Parameter(torch.ones(2, 2))]

@@ -10,7 +10,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from tests.reference.oracles import assert_agree, assert_same_gradients, randomised
+from tests.reference.oracles import assert_agree, assert_same_gradients, randomized
 from variants.gpt import GPT, Block, CausalSelfAttention, FeedForward, GPTConfig
 from variants.hugging_face import gpt2
 
@@ -40,7 +40,7 @@ def theirs(config):
         bos_token_id=0,
         eos_token_id=0,
     )
-    return randomised(transformers.GPT2LMHeadModel(sizes).double()).eval()
+    return randomized(transformers.GPT2LMHeadModel(sizes).double()).eval()
 
 
 def tokens(config, rows=3, length=None):
@@ -99,14 +99,14 @@ def test_attention_and_block_hold_what_they_promise_and_no_more():
 
 
 def test_dropout_of_all_attention_weights_leaves_the_bias():
-    layer, x = randomised(CausalSelfAttention(6, 2, dropout=1.0)), torch.randn(2, 4, 6)
+    layer, x = randomized(CausalSelfAttention(6, 2, dropout=1.0)), torch.randn(2, 4, 6)
     assert torch.equal(layer(x), layer.w_o.bias.expand(2, 4, 6))
     assert not torch.allclose(layer.eval()(x), layer.w_o.bias.expand(2, 4, 6))
 
 
 def test_dropout_of_everything_leaves_the_bias_of_the_final_norm():
     """Embedding and sublayers alike give 0, and the norm of 0 is its bias."""
-    model = randomised(GPT(GPTConfig(13, 8, 2, 2, 10, 17, dropout=1.0)))
+    model = randomized(GPT(GPTConfig(13, 8, 2, 2, 10, 17, dropout=1.0)))
     expected = (model.norm.bias @ model.embed.weight.T).expand(3, 8, 13)
     assert_agree(model(tokens(SMALL)), expected)
     assert not torch.allclose(model.eval()(tokens(SMALL)), expected)

@@ -8,7 +8,7 @@ import dataclasses
 import pytest
 import torch
 
-from tests.reference.oracles import assert_agree, randomised
+from tests.reference.oracles import assert_agree, randomized
 from variants.gpt import GPT, CausalSelfAttention, GPTConfig
 from variants.hugging_face import gpt2
 from variants.kv_cache import (
@@ -38,7 +38,7 @@ def _float64():
 @pytest.fixture
 def models():
     """Day 23's GPT, and the cached one with the same weights."""
-    plain, cached = randomised(GPT(CONFIG)).eval(), CachedGPT(CONFIG).eval()
+    plain, cached = randomized(GPT(CONFIG)).eval(), CachedGPT(CONFIG).eval()
     cached.load_state_dict(plain.state_dict())
     return plain, cached
 
@@ -263,7 +263,7 @@ def test_rows_that_there_are_not_are_refused_and_change_nothing(rows):
 
 def test_attention_without_a_cache_is_that_of_day_23():
     """Output and gradients, from the same state dict, in training too."""
-    plain, layer = randomised(CausalSelfAttention(15, 3)), CachedSelfAttention(15, 3)
+    plain, layer = randomized(CausalSelfAttention(15, 3)), CachedSelfAttention(15, 3)
     layer.load_state_dict(plain.state_dict())
     x = torch.randn(2, 7, 15)
     for one in (plain, layer):
@@ -278,7 +278,7 @@ def test_attention_without_a_cache_is_that_of_day_23():
 @pytest.mark.parametrize("sizes", CHUNKS, ids=str)
 def test_attention_in_chunks_is_attention_at_once(d_model, n_heads, sizes):
     plain, layer = (
-        randomised(CausalSelfAttention(d_model, n_heads)),
+        randomized(CausalSelfAttention(d_model, n_heads)),
         CachedSelfAttention(d_model, n_heads),
     )
     layer.load_state_dict(plain.state_dict())
@@ -289,7 +289,7 @@ def test_attention_in_chunks_is_attention_at_once(d_model, n_heads, sizes):
 
 
 def test_attention_drops_weights_in_training_only():
-    layer, x = randomised(CachedSelfAttention(6, 2, dropout=1.0)), torch.randn(2, 4, 6)
+    layer, x = randomized(CachedSelfAttention(6, 2, dropout=1.0)), torch.randn(2, 4, 6)
     assert torch.equal(layer(x, KVCache(1, 2, 2, 4, 3), 0), layer.w_o.bias.expand(2, 4, 6))
     assert not torch.allclose(
         layer.eval()(x, KVCache(1, 2, 2, 4, 3), 0), layer.w_o.bias.expand(2, 4, 6)
@@ -334,7 +334,7 @@ def test_chunks_have_the_logits_of_transformers_and_of_its_cache():
         eos_token_id=0,
     )
     theirs, ours = (
-        randomised(transformers.GPT2LMHeadModel(sizes).double()).eval(),
+        randomized(transformers.GPT2LMHeadModel(sizes).double()).eval(),
         CachedGPT(CONFIG).eval(),
     )
     ours.load_state_dict(gpt2(theirs.state_dict()))
@@ -401,7 +401,7 @@ def test_without_a_cache_it_is_gpt_gradients_too(models):
 
 
 def test_dropout_of_everything_leaves_the_bias_of_the_final_norm():
-    model = randomised(CachedGPT(dataclasses.replace(CONFIG, dropout=1.0)))
+    model = randomized(CachedGPT(dataclasses.replace(CONFIG, dropout=1.0)))
     expected = (model.norm.bias @ model.embed.weight.T).expand(2, 5, 23)
     assert_agree(model(torch.randint(23, (2, 5)), new_cache(CONFIG, 2, 5)), expected)
 

@@ -15,7 +15,7 @@ import torch
 import torch.nn.functional as F
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from tests.reference.oracles import assert_agree, assert_same_gradients, randomised
+from tests.reference.oracles import assert_agree, assert_same_gradients, randomized
 from tests.variants.recorders import Results
 from variants.hugging_face import llama
 from variants.kv_cache import KVCache, generate_cached, new_cache
@@ -85,7 +85,7 @@ def theirs(config, tied=False):
         eos_token_id=None,
         attn_implementation="sdpa",  # its eager one takes the softmax in float32
     )
-    return randomised(transformers.LlamaForCausalLM(sizes).double()).eval()
+    return randomized(transformers.LlamaForCausalLM(sizes).double()).eval()
 
 
 def pair(config):
@@ -249,7 +249,7 @@ def test_it_holds_what_it_promises_and_no_more():
 
 
 def test_half_precision_keeps_the_angles():
-    """From position 256 on bfloat16 knows no odd number: neighbours would share an angle."""
+    """From position 256 on bfloat16 knows no odd number: neighbors would share an angle."""
     model = LLaMA(dataclasses.replace(SMALL, context=700))
     attention, x = model.blocks[0].self_attn, torch.randn(1, 700, 24)
     for dtype in (torch.bfloat16, torch.float16):
@@ -305,7 +305,7 @@ def test_a_decoded_token_computes_one_cosine_and_one_sine_for_all_layers():
 def test_positions_count_by_their_differences_up_to_the_last():
     """A text at the last positions of a long context is what it is at the first."""
     angles = rope_angles(6, 131072, 500000.0)
-    near, far = (randomised(RotaryAttention(24, 4, 2, part)) for part in (angles[:8], angles[-8:]))
+    near, far = (randomized(RotaryAttention(24, 4, 2, part)) for part in (angles[:8], angles[-8:]))
     far.load_state_dict(near.state_dict())
     x = torch.randn(2, 8, 24)
     torch.testing.assert_close(near(x), far(x), rtol=0, atol=1e-9)
@@ -313,7 +313,7 @@ def test_positions_count_by_their_differences_up_to_the_last():
 
 def test_made_without_numbers_it_has_its_angles_all_the_same():
     """As large models are loaded: made on "meta", given room, then weights."""
-    wanted = randomised(LLaMA(SMALL))
+    wanted = randomized(LLaMA(SMALL))
     with torch.device("meta"):
         model = LLaMA(SMALL)
     model.to_empty(device="cpu").load_state_dict(wanted.state_dict())
@@ -326,7 +326,7 @@ def test_made_without_numbers_it_has_its_angles_all_the_same():
 
 @SIZES
 def test_any_chunks_have_the_logits_of_the_whole(config):
-    model, text = randomised(LLaMA(config)), texts(config)
+    model, text = randomized(LLaMA(config)), texts(config)
     whole = model(text)
     for sizes in ([1] * config.context, [2, config.context - 2], [config.context - 1, 0, 1]):
         cache = new_cache(config, 3, config.context)
@@ -336,7 +336,7 @@ def test_any_chunks_have_the_logits_of_the_whole(config):
 
 @pytest.mark.parametrize(("prompt", "new"), [(4, 8), (4, 20), (15, 3)])
 def test_it_continues_with_the_cache_as_without(prompt, new):
-    model, tokens = randomised(LLaMA(SMALL)), texts(SMALL, length=prompt)
+    model, tokens = randomized(LLaMA(SMALL)), texts(SMALL, length=prompt)
     for options in ({"temperature": 0.0}, {"top_k": 9, "top_p": 0.95}):
         first, second = (
             function(model, tokens, new, **options, generator=torch.Generator().manual_seed(7))

@@ -14,7 +14,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from tests.reference.oracles import assert_agree, randomised
+from tests.reference.oracles import assert_agree, randomized
 from variants import mamba as module
 from variants.hugging_face import mamba
 from variants.mamba import (
@@ -128,7 +128,7 @@ def theirs(config):
         eos_token_id=None,
         pad_token_id=0,
     )
-    return randomised(transformers.MambaForCausalLM(sizes).double()).eval()
+    return randomized(transformers.MambaForCausalLM(sizes).double()).eval()
 
 
 def pair(config):
@@ -362,7 +362,7 @@ def test_layer_is_that_of_transformers(config):
 @SIZES
 @pytest.mark.parametrize("sizes", CHUNKS, ids=str)
 def test_layer_in_chunks_is_the_layer_at_once(config, sizes):
-    layer, state = randomised(Mamba(config)), MambaState(config, 2)
+    layer, state = randomized(Mamba(config)), MambaState(config, 2)
     x = torch.randn(2, 12, config.d_model)
     parts = [layer(part, state) for part in x.split(sizes, dim=1)]
     equal(torch.cat(parts, dim=1), layer(x))
@@ -371,7 +371,7 @@ def test_layer_in_chunks_is_the_layer_at_once(config, sizes):
 
 
 def test_the_state_holds_the_convolutions_last_inputs_and_the_scans_state():
-    layer, state = randomised(Mamba(SMALL)), MambaState(SMALL, 2)
+    layer, state = randomized(Mamba(SMALL)), MambaState(SMALL, 2)
     assert not state.window.any() and not state.h.any()
     x = torch.randn(2, 9, 6)
     layer(x, state)
@@ -395,7 +395,7 @@ def test_the_state_is_as_large_after_a_long_text():
 
 
 def test_a_state_keeps_no_history_and_no_text():
-    layer, state, x = randomised(Mamba(SMALL)), MambaState(SMALL, 2), torch.randn(2, 4, 6)
+    layer, state, x = randomized(Mamba(SMALL)), MambaState(SMALL, 2), torch.randn(2, 4, 6)
     x.requires_grad_()
     layer(x, state)
     assert not state.window.requires_grad and not state.h.requires_grad
@@ -404,7 +404,7 @@ def test_a_state_keeps_no_history_and_no_text():
 
 
 def test_rows_and_earlier_calls_do_not_matter():
-    layer, x = randomised(Mamba(SMALL)), torch.randn(3, 8, 6)
+    layer, x = randomized(Mamba(SMALL)), torch.randn(3, 8, 6)
     whole = layer(x)
     layer(torch.randn(1, 5, 6))
     equal(torch.cat([layer(row) for row in x.split(1)]), whole)
@@ -412,7 +412,7 @@ def test_rows_and_earlier_calls_do_not_matter():
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float32])
 def test_narrower_layers_keep_their_dtype(dtype):
-    layer, state = randomised(Mamba(SMALL)), MambaState(SMALL, 2)
+    layer, state = randomized(Mamba(SMALL)), MambaState(SMALL, 2)
     x = torch.randn(2, 9, 6)
     right, layer = layer(x), copy.deepcopy(layer).to(dtype)
     for out in (
@@ -547,7 +547,7 @@ def test_steps_have_the_logits_of_transformers_and_of_its_cache(config):
 
 @pytest.mark.parametrize("sizes", CHUNKS, ids=str)
 def test_a_text_in_chunks_has_the_logits_of_the_whole(sizes):
-    model = randomised(MambaLM(SMALL))
+    model = randomized(MambaLM(SMALL))
     text, states = texts(SMALL), model.new_states(3)
     parts = [model(part, states) for part in text.split(sizes, dim=1)]
     equal(torch.cat(parts, dim=1), model(text))
@@ -605,7 +605,7 @@ def test_states_for_other_layers_are_refused():
 
 
 def test_an_empty_text():
-    model = randomised(MambaLM(SMALL))
+    model = randomized(MambaLM(SMALL))
     states = model.new_states(2)
     assert model(texts(SMALL, 2, 0)).shape == model(texts(SMALL, 2, 0), states).shape == (2, 0, 13)
     text = texts(SMALL, 2)

@@ -13,7 +13,7 @@ import torch
 from torch import nn
 
 import implementation
-from tests.reference.oracles import randomised
+from tests.reference.oracles import randomized
 from training.models.architectures import LanguageModel
 from variants.gpt import GPT, GPTConfig
 from variants.kv_cache import CachedGPT, generate_cached
@@ -49,8 +49,8 @@ MODELS = {
     "cached gpt": lambda: CachedGPT(GPT_SIZES),
     "llama": lambda: LLaMA(dataclasses.replace(LLAMA_SIZES, n_layers=1)),
     "cached llama": lambda: LLaMA(LLAMA_SIZES),
-    "small cached llama": lambda: quantize_model(randomised(LLaMA(LLAMA_SIZES))),
-    "small paper": lambda: quantize_model(randomised(language_model())),
+    "small cached llama": lambda: quantize_model(randomized(LLaMA(LLAMA_SIZES))),
+    "small paper": lambda: quantize_model(randomized(language_model())),
 }
 WHOLE = [name for name in MODELS if "cached" not in name]
 CACHED = [name for name in MODELS if "cached" in name]
@@ -69,7 +69,7 @@ def written(tmp_path_factory):
             torch.manual_seed(4)
             model = MODELS[name]()
             if "small" not in name:
-                randomised(model)
+                randomized(model)
             file = folder / f"{name}.onnx"
             modes = [module.training for module in model.modules()]
             export(model.train(), file, cache="cached" in name)

@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from tests.reference.oracles import assert_agree, randomised
+from tests.reference.oracles import assert_agree, randomized
 from variants.gpt import Block, CausalSelfAttention, FeedForward
 from variants.parallel import ParallelBlock
 
@@ -39,7 +39,7 @@ def both(ours, x, expected):
 
 @SIZES
 def test_it_is_the_formula_with_torchs_own_parts(d_model, n_heads, d_ff, t):
-    ours = randomised(ParallelBlock(d_model, n_heads, d_ff))
+    ours = randomized(ParallelBlock(d_model, n_heads, d_ff))
 
     def written_out(x):
         normed = F.layer_norm(x, (d_model,), ours.norm.gain, ours.norm.bias)
@@ -62,7 +62,7 @@ def test_it_is_the_formula_with_torchs_own_parts(d_model, n_heads, d_ff, t):
 @SIZES
 def test_the_products_may_be_fused(d_model, n_heads, d_ff, t):
     """What the formula is for: one product into queries, keys, values and hidden layer, one back."""
-    ours = randomised(ParallelBlock(d_model, n_heads, d_ff))
+    ours = randomized(ParallelBlock(d_model, n_heads, d_ff))
 
     def fused(x):
         attn, ffn = ours.self_attn, ours.feed_forward
@@ -120,7 +120,7 @@ def test_it_is_gpt_js_block_where_nothing_is_turned(d_model, n_heads, d_ff, t):
         n_embd=d_model, n_head=n_heads, n_inner=d_ff, rotary_dim=2, attn_implementation="eager"
     )
     theirs = gptj.GPTJBlock(config, layer_idx=0).double().eval()
-    ours = randomised(ParallelBlock(d_model, n_heads, d_ff))
+    ours = randomized(ParallelBlock(d_model, n_heads, d_ff))
     inner = {name: f"attn.{name}" for name in ("q_proj", "k_proj", "v_proj", "out_proj")}
     give(theirs, ours, inner | {"fc_in": "mlp.fc_in", "fc_out": "mlp.fc_out", "ln_1": "ln_1"})
     x = torch.randn(3, t, d_model)
@@ -144,7 +144,7 @@ def test_it_is_phis_layer_where_nothing_is_turned(d_model, n_heads, d_ff, t):
         attn_implementation="eager",
     )
     theirs = phi.PhiDecoderLayer(config, layer_idx=0).double().eval()
-    ours = randomised(ParallelBlock(d_model, n_heads, d_ff))
+    ours = randomized(ParallelBlock(d_model, n_heads, d_ff))
     inner = {name: f"self_attn.{name}" for name in ("q_proj", "k_proj", "v_proj")}
     outer = {"fc_in": "mlp.fc1", "fc_out": "mlp.fc2", "ln_1": "input_layernorm"}
     give(theirs, ours, inner | outer | {"out_proj": "self_attn.dense"})
@@ -156,7 +156,7 @@ def test_it_is_phis_layer_where_nothing_is_turned(d_model, n_heads, d_ff, t):
 
 def test_it_differs_from_day_23_by_what_the_network_reads():
     """With one network and one attention, the parallel sum is the serial one whose network read x."""
-    ours = randomised(ParallelBlock(10, 2, 17))
+    ours = randomized(ParallelBlock(10, 2, 17))
     serial = Block(10, ours.self_attn, ours.feed_forward, 0.0)
     for connection in serial.sublayer:
         connection.norm.load_state_dict(ours.norm.state_dict())
@@ -168,7 +168,7 @@ def test_it_differs_from_day_23_by_what_the_network_reads():
 
 
 def test_no_token_sees_a_later_one():
-    ours, x = randomised(ParallelBlock(12, 3, 17)), torch.randn(1, 6, 12, requires_grad=True)
+    ours, x = randomized(ParallelBlock(12, 3, 17)), torch.randn(1, 6, 12, requires_grad=True)
     for t in range(6):
         (grad,) = torch.autograd.grad(ours(x)[0, t].sum(), x)
         assert (grad[0].abs().sum(-1) > 0).tolist() == [s <= t for s in range(6)]
@@ -203,7 +203,7 @@ def test_its_parts_start_as_by_themselves():
 
 
 def test_dropout_of_everything_leaves_the_input():
-    ours, x = randomised(ParallelBlock(6, 2, 9, dropout=1.0)), torch.randn(2, 4, 6)
+    ours, x = randomized(ParallelBlock(6, 2, 9, dropout=1.0)), torch.randn(2, 4, 6)
     assert torch.equal(ours(x), x)
     assert torch.equal(ours.self_attn(x), ours.self_attn.w_o.bias.expand(2, 4, 6))
     assert not torch.allclose(ours.eval()(x), x)
@@ -234,7 +234,7 @@ def test_the_dtype_is_that_of_the_input(dtype):
 
 
 def test_empty_inputs_and_the_input_itself():
-    ours, x = randomised(ParallelBlock(6, 2, 9)), torch.randn(2, 4, 6)
+    ours, x = randomized(ParallelBlock(6, 2, 9)), torch.randn(2, 4, 6)
     assert ours(torch.zeros(2, 0, 6)).shape == (2, 0, 6)
     assert ours(torch.zeros(0, 5, 6)).shape == (0, 5, 6)
     before = x.clone()

@@ -129,9 +129,9 @@ def sharded_step(rank, group, mesh):
     for model in (theirs, ours):
         model.weight.data, model.bias.data = drawn(0, (7, 5)) / 10, drawn(0, (7,)) / 10
     fully_shard(theirs, mesh=mesh)
-    optimiser = torch.optim.Adam(theirs.parameters(), lr=0.1)
+    optimizer = torch.optim.Adam(theirs.parameters(), lr=0.1)
     loss_of(theirs, rank).backward()
-    optimiser.step()
+    optimizer.step()
 
     pieces = [nn.Parameter(shard(one, group)) for one in ours.parameters()]
     for whole, piece in zip(ours.parameters(), pieces, strict=True):
@@ -311,14 +311,14 @@ def test_it_is_the_gradient_of_all_batches_in_one_process(size):
 def test_steps_on_two_processes_are_steps_on_one():
     """Five of Adam, weights too: every process makes the step that one makes with both batches."""
     models, alone = [Model(), Model()], Model()
-    optimisers = [torch.optim.Adam(model.parameters(), lr=0.05) for model in (*models, alone)]
+    optimizers = [torch.optim.Adam(model.parameters(), lr=0.05) for model in (*models, alone)]
     for step in range(5):
-        for optimiser in optimisers:
-            optimiser.zero_grad()
+        for optimizer in optimizers:
+            optimizer.zero_grad()
         averaged([lambda m, r=10 * step + r: loss_of(m, r) for r in range(2)], models)
         ((loss_of(alone, 10 * step) + loss_of(alone, 10 * step + 1)) / 2).backward()
-        for optimiser in optimisers:
-            optimiser.step()
+        for optimizer in optimizers:
+            optimizer.step()
     for model in models:
         for one, other in zip(model.parameters(), alone.parameters(), strict=True):
             torch.testing.assert_close(one, other, rtol=0, atol=1e-10)

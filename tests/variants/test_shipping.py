@@ -1,4 +1,4 @@
-"""Day 40: int8 against torch's observers and fake quantisation, and against bounds that are derived."""
+"""Day 40: int8 against torch's observers and fake quantization, and against bounds that are derived."""
 
 import copy
 import math
@@ -10,7 +10,7 @@ from torch import nn
 from torch.ao.quantization import PerChannelMinMaxObserver
 
 import implementation
-from tests.reference.oracles import randomised
+from tests.reference.oracles import randomized
 from variants.gpt import GPT, GPTConfig
 from variants.kv_cache import CachedGPT, generate_cached
 from variants.llama import LLaMA, LLaMAConfig
@@ -76,7 +76,7 @@ def test_integers_are_torchs(shape):
     q, scale = quantize_int8(weight)
     zero = torch.zeros(shape[0], dtype=torch.int64)
     theirs = torch.quantize_per_channel(weight, scale.squeeze(1), zero, 0, torch.qint8)
-    # torch multiplies by 1/s: where a quotient lies within rounding of a half, both neighbours are nearest
+    # torch multiplies by 1/s: where a quotient lies within rounding of a half, both neighbors are nearest
     steps = weight.double() / scale.double()
     clear = ((steps.abs() % 1) - 0.5).abs() > 1e-4
     assert clear.float().mean() > 0.99
@@ -162,7 +162,7 @@ def test_minus_w_becomes_minus_q():
     assert torch.equal(minus, -q) and torch.equal(scale, same)
 
 
-def test_what_was_quantised_stays_the_same():
+def test_what_was_quantized_stays_the_same():
     q, scale = quantize_int8(torch.randn(5, 9))
     again, same = quantize_int8(dequantize(q, scale))
     assert torch.equal(q, again)
@@ -236,7 +236,7 @@ def test_what_does_not_belong_together_is_refused():
 
 @pytest.mark.parametrize("bias", [True, False])
 @pytest.mark.parametrize("batch", [(), (3,), (2, 3), (2, 1, 3), (0,), (2, 0)])
-def test_a_layer_is_linear_with_dequantised_weights(bias, batch):
+def test_a_layer_is_linear_with_dequantized_weights(bias, batch):
     layer = QuantizedLinear(nn.Linear(7, 5, bias=bias).double())
     x = torch.randn(*batch, 7, dtype=torch.float64, requires_grad=True)
     expected = F.linear(x, dequantize(layer.quantized, layer.scale), layer.bias)
@@ -350,7 +350,7 @@ def test_an_embedding_gives_rows_of_its_table(dtype, batch):
 # --- A whole model --------------------------------------------------------------------------------
 
 
-def with_dequantised_weights(model):
+def with_dequantized_weights(model):
     """The model itself, each matrix replaced by its nearest in eight bits: what must come out."""
     model = copy.deepcopy(model)
     with torch.no_grad():
@@ -382,11 +382,11 @@ def asked(model, kind):
 
 
 @pytest.mark.parametrize("kind", ["gpt", "cached", "llama", "paper"])
-def test_a_model_with_eight_bits_is_the_model_with_dequantised_weights(kind):
-    model = randomised(a_model(kind)).double().eval()
+def test_a_model_with_eight_bits_is_the_model_with_dequantized_weights(kind):
+    model = randomized(a_model(kind)).double().eval()
     small = quantize_model(model)
     torch.testing.assert_close(
-        asked(small, kind), asked(with_dequantised_weights(model), kind), rtol=0, atol=1e-10
+        asked(small, kind), asked(with_dequantized_weights(model), kind), rtol=0, atol=1e-10
     )
     assert not torch.equal(asked(small, kind), asked(model, kind))
     kinds = {type(module) for module in small.modules()}
@@ -399,7 +399,7 @@ def test_a_model_with_eight_bits_is_the_model_with_dequantised_weights(kind):
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_a_model_keeps_its_dtype(dtype):
     for kind in ("gpt", "llama"):
-        model = randomised(a_model(kind)).to(dtype)
+        model = randomized(a_model(kind)).to(dtype)
         for small in (quantize_model(model), quantize_model(model.float()).to(dtype)):
             out = asked(small, kind)
             assert out.dtype == dtype and out.isfinite().all()
@@ -415,7 +415,7 @@ def test_tied_matrices_stay_one():
 
 @pytest.mark.parametrize("kind", ["gpt", "llama", "paper"])
 def test_its_state_dict_loads_into_any_of_its_kind(kind):
-    small = quantize_model(randomised(a_model(kind)).eval())
+    small = quantize_model(randomized(a_model(kind)).eval())
     other = quantize_model(a_model(kind).eval())
     other.load_state_dict(copy.deepcopy(small.state_dict()))
     assert torch.equal(asked(small, kind), asked(other, kind))
@@ -423,7 +423,7 @@ def test_its_state_dict_loads_into_any_of_its_kind(kind):
 
 def test_it_writes_with_a_cache_and_keeps_the_mode():
     for kind in ("cached", "llama"):
-        model = randomised(a_model(kind)).train()
+        model = randomized(a_model(kind)).train()
         model.blocks.eval()
         small = quantize_model(model)
         assert small.training and not small.blocks.training

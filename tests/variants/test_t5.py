@@ -16,7 +16,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from implementation import Batch, LayerNorm, subsequent_mask
-from tests.reference.oracles import assert_agree, assert_same_gradients, randomised
+from tests.reference.oracles import assert_agree, assert_same_gradients, randomized
 from variants.hugging_face import t5
 from variants.t5 import (
     T5,
@@ -68,7 +68,7 @@ def theirs(config):
         feed_forward_proj="gated-gelu" if config.gated else "relu",
         attn_implementation="eager",
     )
-    return randomised(transformers.T5ForConditionalGeneration(sizes).double()).eval()
+    return randomized(transformers.T5ForConditionalGeneration(sizes).double()).eval()
 
 
 def copied(config):
@@ -284,7 +284,7 @@ def test_published_weights_that_are_not_ours_are_refused():
 
 
 def test_attention_to_nothing_has_gradients_of_zero():
-    layer = randomised(BiasedAttention(ODD))
+    layer = randomized(BiasedAttention(ODD))
     x, memory = torch.randn(2, 4, 10, requires_grad=True), torch.randn(2, 6, 10, requires_grad=True)
     bias = torch.full((1, 1, 1, 6), -math.inf).requires_grad_()
     out = layer(x, memory, memory, bias)
@@ -357,7 +357,7 @@ def test_no_two_matrices_start_alike():
 def test_the_bias_is_shared_by_all_layers_of_its_stack():
     """Three layers, of which every one but the last adds nothing to what passes it: what that one sees of
     distances it has from the stack's only table."""
-    model = randomised(T5(ODD))
+    model = randomized(T5(ODD))
     src, tgt, *_ = text(ODD)
     for stack in (model.encoder, model.decoder):
         for layer in stack.layers[:-1]:
@@ -374,7 +374,7 @@ def test_the_bias_is_shared_by_all_layers_of_its_stack():
 
 
 def test_masks_of_a_batch_and_of_one_row_serve_as_well():
-    model = randomised(T5(ODD))
+    model = randomized(T5(ODD))
     src, tgt, src_mask, tgt_mask = text(ODD)
     expected = model(src, tgt, src_mask, tgt_mask)
     assert_agree(model(src, tgt, src_mask, tgt_mask & subsequent_mask(T)), expected)
@@ -389,7 +389,7 @@ def test_masks_of_a_batch_and_of_one_row_serve_as_well():
 
 
 def test_a_source_of_padding_alone_gives_zeros_and_no_nan():
-    model = randomised(T5(ODD))
+    model = randomized(T5(ODD))
     src, tgt, src_mask, tgt_mask = text(ODD)
     src_mask[1] = False
     actual = model(src, tgt, src_mask, tgt_mask)

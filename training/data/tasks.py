@@ -252,17 +252,17 @@ class Text:
 
     def __init__(self, settings: Settings, text: str, languages: Languages | None = None):
         cut = int(0.9 * len(text))
-        learnt, held_out = text[:cut], text[cut:]
+        learned, held_out = text[:cut], text[cut:]
         if languages is None:
             if settings.vocabulary:
-                lines = learnt.splitlines(keepends=True)
-                vocabulary: Vocabulary = BytePairs.learnt_from(lines, settings.vocabulary)
+                lines = learned.splitlines(keepends=True)
+                vocabulary: Vocabulary = BytePairs.learned_from(lines, settings.vocabulary)
             else:
                 # From the entire text, so that no held-out character is missing from the vocabulary.
                 vocabulary = characters(text)
             languages = Languages(None, vocabulary, None)
         self.languages = languages
-        self._train = torch.tensor(languages.target.encode(learnt))
+        self._train = torch.tensor(languages.target.encode(learned))
         self._validation = torch.tensor(languages.target.encode(held_out))
         if len(self._validation) < 2 or len(self._train) <= settings.context:
             raise Refused(
@@ -275,7 +275,7 @@ class Text:
         self._settings = settings
 
     @property
-    def learnt(self) -> Tensor:
+    def learned(self) -> Tensor:
         """The tokens of the training split."""
         return self._train
 
@@ -376,8 +376,8 @@ class Translation:
         self._settings = settings
         self.fingerprint = _digest(pairs)
         train = pairs["train"][: settings.pairs or None]
-        self._learnt = len(train)
-        self.languages = languages or _learnt_from(train, settings)
+        self._learned = len(train)
+        self.languages = languages or _learned_from(train, settings)
         self._train = self._parallel(train, settings.longest)
         self._epoch = (-1, self._train.batches())
         self.per_epoch = len(self._epoch[1])
@@ -402,9 +402,9 @@ class Translation:
         """Describe the number of pairs, with a comparison where it is small."""
         validation, test = (len(self._texts[split]) for split in self.splits)
         words = (
-            f"{self._learnt:,} training pairs, {validation:,} for validation, {test:,} for testing"
+            f"{self._learned:,} training pairs, {validation:,} for validation, {test:,} for testing"
         )
-        if self._settings.data in LANGUAGES or self._learnt >= MULTI30K_PAIRS:
+        if self._settings.data in LANGUAGES or self._learned >= MULTI30K_PAIRS:
             return words
         return f"{words}. For comparison: Multi30k has {MULTI30K_PAIRS:,} training pairs"
 
@@ -436,11 +436,11 @@ def _digest(pairs: dict[str, list[tuple[str, str]]]) -> str:
     return digest.hexdigest()
 
 
-def _learnt_from(pairs: list[tuple[str, str]], settings: Settings) -> Languages:
+def _learned_from(pairs: list[tuple[str, str]], settings: Settings) -> Languages:
     """Learn subwords of both languages together, or separately."""
     sides = [[pair[side] for pair in pairs] for side in (0, 1)]
     if settings.joint:
-        both = BytePairs.learnt_from(sides[0] + sides[1], settings.vocabulary)
+        both = BytePairs.learned_from(sides[0] + sides[1], settings.vocabulary)
         return Languages(both, both, END)
-    source, target = (BytePairs.learnt_from(side, settings.vocabulary) for side in sides)
+    source, target = (BytePairs.learned_from(side, settings.vocabulary) for side in sides)
     return Languages(source, target, END)

@@ -105,7 +105,7 @@ class BytePairs:
         self._tokenizer = tokenizer
 
     @classmethod
-    def learnt_from(cls, lines: Iterable[str], size: int) -> BytePairs:
+    def learned_from(cls, lines: Iterable[str], size: int) -> BytePairs:
         """Learn a vocabulary of `size` tokens, including the 256 bytes and three special tokens.
 
         Raises:

@@ -302,12 +302,12 @@ def state_of(model: Model) -> dict[str, Tensor]:
 
 
 def in_bytes(weights: dict[str, Tensor]) -> bool:
-    """Whether these are the weights of a quantised model."""
+    """Whether these are the weights of a quantized model."""
     return any(weight.dtype == torch.int8 for weight in weights.values())
 
 
 def with_weights(model: Model, weights: dict[str, Tensor]) -> Model:
-    """The model with these weights: itself, or its quantised copy where they are a byte each.
+    """The model with these weights: itself, or its quantized copy where they are a byte each.
 
     Raises:
         Refused: names or shapes that are not the model's.

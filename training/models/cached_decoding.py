@@ -103,7 +103,7 @@ class CachedEncoderDecoder:
             model: an `EncoderDecoder` of the reference's parts, in evaluation mode.
             settings: what it was trained with.
             longest: the most tokens of an answer.
-            beam: how many neighbouring rows are hypotheses of one source.
+            beam: how many neighboring rows are hypotheses of one source.
         """
         self.generator = model.generator
         self._model = model
@@ -144,7 +144,7 @@ class CachedEncoderDecoder:
         return states
 
     def _parents(self, seen: Tensor, tgt: Tensor) -> Tensor:
-        """For each row, one of the rows seen last that it begins with, `(B,)`: among its neighbours."""
+        """For each row, one of the rows seen last that it begins with, `(B,)`: among its neighbors."""
         t = seen.size(1)
         old, new = (rows[:, :t].reshape(-1, self._beam, t) for rows in (seen, tgt))
         is_same = (new.unsqueeze(2) == old.unsqueeze(1)).all(dim=-1)  # (sources, beam, beam)

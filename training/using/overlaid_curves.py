@@ -1,4 +1,4 @@
-"""The curves of several runs over each other, told apart by colour, by mark and by dash."""
+"""The curves of several runs over each other, told apart by color, by mark and by dash."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormat
 from training.using.curves import Curves, Point
 from training.using.plots import DPI, write_figure
 
-# Of Okabe and Ito, for those who see few colours; markers and dashes for those who see none.
-COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#000000", "#E69F00", "#56B4E9", "#7F7F7F")
+# Of Okabe and Ito, for those who see few colors; markers and dashes for those who see none.
+COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#000000", "#E69F00", "#56B4E9", "#7F7F7F")
 MARKERS, DASHES = "os^DvPX*", ("-", "--", "-.", ":")
 MARKS = 8  # on a curve
 LETTERS = 100  # of names, that fit beside each other under the picture
@@ -52,7 +52,7 @@ def _line(panel: Axes, points: Sequence[Point], number: int) -> None:
     panel.plot(
         [one.steps for one in points],
         [one.loss for one in points],
-        color=COLOURS[number % len(COLOURS)],
+        color=COLORS[number % len(COLORS)],
         linestyle=DASHES[(number + number // len(MARKERS)) % len(DASHES)],
         marker=MARKERS[number % len(MARKERS)],
         markevery=(number * stride // MARKS % stride, stride),  # beside the marks of the others

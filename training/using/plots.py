@@ -80,12 +80,12 @@ def draw_curves(run: Run) -> None:
 
 
 def _line(
-    plot: Axes, rows: Sequence[dict[str, float | None]], name: str, colour: str, label: str
+    plot: Axes, rows: Sequence[dict[str, float | None]], name: str, color: str, label: str
 ) -> None:
     points = [(row["step"], row[name]) for row in rows if row[name] is not None]
     steps, values = [step for step, _ in points], [value for _, value in points]
     mark = "." if len(points) < 60 else ""
-    plot.plot(steps, values, color=colour, label=label, linewidth=1.4, marker=mark)  # type: ignore[arg-type]
+    plot.plot(steps, values, color=color, label=label, linewidth=1.4, marker=mark)  # type: ignore[arg-type]
 
 
 # --- What it attends to ---------------------------------------------------------------------------

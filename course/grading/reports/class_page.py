@@ -38,7 +38,7 @@ from course.judging.results import BROKEN
 from course.terminal.display import MARKS
 
 HALF_RIGHT, NOT_HANDED_IN = "half_right", "not_handed_in"
-# In one colour, as some see them, `error` must differ from `failed`.
+# In one color, as some see them, `error` must differ from `failed`.
 SIGNS = MARKS | {"error": "!", HALF_RIGHT: "½", NOT_HANDED_IN: "·"}
 LABELS = {
     "watertight": "passed and watertight",

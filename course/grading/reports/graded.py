@@ -94,7 +94,7 @@ class GradedClass:
 
 
 def spans(numbers: Iterable[int]) -> str:
-    """Ascending numbers with neighbours drawn together: `1–3, 8`."""
+    """Ascending numbers with neighbors drawn together: `1–3, 8`."""
     groups: list[list[int]] = []
     for number in numbers:
         if groups and number == groups[-1][-1] + 1:

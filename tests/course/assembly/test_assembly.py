@@ -111,7 +111,7 @@ def test_a_file_that_cannot_be_loaded_is_named(answers, reference_restored):
 
 
 @pytest.mark.by_turn
-def test_the_copy_task_is_learnt(project, answers):
+def test_the_copy_task_is_learned(project, answers):
     """A right part of the learner's among the reference's: all is copied, exit 0, the last line says so."""
     done = project.course("assemble", "--answers", str(answers(RIGHT)))
     assert done.returncode == 0, done.stdout + done.stderr
@@ -125,7 +125,7 @@ def test_the_copy_task_is_learnt(project, answers):
 
 @pytest.mark.by_turn
 def test_a_part_that_raises_is_told_of(project, answers):
-    """The learner's own line is shown, nothing is learnt, exit 1."""
+    """The learner's own line is shown, nothing is learned, exit 1."""
     done = project.course("assemble", "--answers", str(answers("return x + self.gian")))
     assert done.returncode == 1
     assert done.stdout.startswith("✘ Day 11 · Norm and residual: ")
@@ -199,7 +199,7 @@ def assembled(*arguments):
 
 
 @pytest.mark.by_turn
-def test_a_llama_is_trained_quantised_exported_and_heard(norms, shakespeare):
+def test_a_llama_is_trained_quantized_exported_and_heard(norms, shakespeare):
     """The learner's part is in it, what of it fails is told first, and what they leave can be used."""
     done = assembled("llama", "--answers", norms, "--data-dir", shakespeare, "--steps", 3)
     assert done.exit_code == 0, done.output

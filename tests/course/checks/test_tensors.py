@@ -112,7 +112,7 @@ def test_the_truth_has_the_rounded_weights(dtype):
 
 
 def test_gradients_by_name():
-    """Of inputs and of parameters; None where none came, and no entry counts like its neighbour."""
+    """Of inputs and of parameters; None where none came, and no entry counts like its neighbor."""
     module = nn.ModuleDict({"used": nn.Linear(2, 2), "idle": nn.Linear(2, 2)})
     inputs = wanting_gradients({"x": torch.ones(3, 2), "tokens": torch.arange(3)})
     backward(module["used"](inputs["x"]))

@@ -446,7 +446,7 @@ def test_every_width_of_terminal(project, answer):
         assert arguments or all(day.title.split()[0] in words for day in DAYS)
 
 
-def test_no_colour(project, answer):
+def test_no_color(project, answer):
     """With NO_COLOR, and without a terminal, not a single escape sequence is printed."""
     project.exercise.write_text(answer, encoding="utf-8")
     assert "\x1b" not in project.course(TERM="xterm-256color").stdout
@@ -459,6 +459,21 @@ def test_hints_come_one_by_one(project):
     *said, last = project.courses(*[("hint", "2")] * 6, ("hint", "2", "attention"))
     assert [done.stdout.count("Hint ") for done in said] == [1, 1, 1, 1, 1, 5]
     assert "course solution 2" in last.stdout
+
+
+def test_a_hint_begins_with_what_the_last_check_found(project, answer):
+    """On the first exercise that does not pass; a passing day has nothing to repeat."""
+    project.exercise.write_text(answer.replace("math.sqrt", ""), encoding="utf-8")
+    _, named, other, first = project.courses(
+        ("check", "2"), ("hint", "2"), ("hint", "1"), ("hint", "2", "attention")
+    )
+    for said in (named, first):
+        found, _, rest = said.stdout.partition("Hint ")
+        assert "Your last check found:" in found and "scaled_by_d_k" in found
+        assert "Your last check" not in rest
+    assert "Your last check" not in other.stdout
+    project.exercise.write_text(answer, encoding="utf-8")
+    assert "Your last check" not in project.courses(("check", "2"), ("hint", "2"))[1].stdout
 
 
 def test_reset_keeps_the_old_file(project, answer):

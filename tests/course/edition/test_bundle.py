@@ -106,7 +106,7 @@ def is_text(node):
 
 
 def withheld():
-    """The body of every function of every definition, normalised; and whose it is."""
+    """The body of every function of every definition, normalized; and whose it is."""
     for day in READY:
         for name in day.exercises:
             for node in ast.walk(ast.parse(definition_text(day, name))):

@@ -123,7 +123,7 @@ def test_files_that_cannot_be_read(tmp_path):
     for name, data in texts.items():
         (tmp_path / name).write_bytes(data)
     sent = []
-    serve({"analyse": {name: [8, str(tmp_path / name)] for name in texts}}, sent.append)
+    serve({"analyze": {name: [8, str(tmp_path / name)] for name in texts}}, sent.append)
     assert [one["file"] for one in sent] == list(texts)
     assert [one["shortcuts"] for one in sent] == [[(1, "gc")], [], [], []]
     assert [one["unseen"] for one in sent] == [False, False, False, False]
@@ -138,7 +138,7 @@ def test_what_python_reads_is_looked_through(tmp_path):
     (tmp_path / "deep.py").write_text(f"x = 1{' + 1' * 3000}\n{solution}")
     sent = []
     paths = {name: [2, str(tmp_path / name)] for name in ("a.py", "deep.py")}
-    serve({"analyse": paths}, sent.append)
+    serve({"analyze": paths}, sent.append)
     assert sent[0]["shortcuts"] == [(2, "gc")]
     assert set(fingerprints(solution)) - set(sent[0]["fingerprints"]) == set()
     assert [one["unseen"] for one in sent] == [False, True]

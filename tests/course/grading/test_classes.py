@@ -157,7 +157,7 @@ LEARNERS = {
     "typed": Learner({}, told=("was found",), verdict="nothing_found", typed=True),
     "late": Learner(BOTH, ("1", "1"), late=True),
     "unsafe": Learner({"x.zip": zip_of({"../x": b""})}, told=("leads out",), verdict="refused"),
-    "misspelt": Learner(
+    "misspelled": Learner(
         {"day01_softmax.py": WRONG_ONE, "day02_atention.py": TWO},
         ("0", ""),
         ("day02_atention.py is nearest to day02_attention.py",),

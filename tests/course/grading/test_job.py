@@ -47,7 +47,7 @@ def grader():
 def looked_through(grader, outcome):
     worker = Scripted(outcome)
     session = SimpleNamespace(take=lambda torch_on: worker, give_back=lambda worker: "")
-    return grader._analyse({DAY2: b"x = 1"}, session)
+    return grader._analyze({DAY2: b"x = 1"}, session)
 
 
 FOUND = {"file": DAY2, "shortcuts": [[3, "gc"]], "fingerprints": [1, 2], "unseen": False}
@@ -106,7 +106,7 @@ def test_a_submission_has_so_many_runs_for_all_its_days(monkeypatch):
         return not_observed(judge, "not_started", ""), 250
 
     monkeypatch.setattr(job, "take", lambda source: Taken({DAY2: b"x = 1"}))
-    monkeypatch.setattr(grader, "_analyse", lambda files, session: ([], {}))
+    monkeypatch.setattr(grader, "_analyze", lambda files, session: ([], {}))
     monkeypatch.setattr(grader, "_day", judge_day)
     grader.grade(Source("ada", (), ()))
     grader.close()

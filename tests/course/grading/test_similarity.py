@@ -121,7 +121,7 @@ def accepted(day):
     return read_answer(sorted(day.accepted.glob("*.py"))[0])
 
 
-def test_the_worked_solution_is_recognised():
+def test_the_worked_solution_is_recognized():
     """Four of a class that handed it in are listed, with other names too; who wrote an own one is not."""
     days = DAYS[1:3]
     copies = {"ada": solution, "bo": renamed, "cem": solution, "dee": solution}

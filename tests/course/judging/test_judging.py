@@ -210,17 +210,17 @@ def test_tolerance_follows_the_condition():
         return draw.normal(4, 16, mean=1000.0, scale=0.1, dtype="float32")
 
     def reference(x):
-        centred = x - x.mean(-1, keepdims=True)
-        return centred / np.sqrt((centred**2).mean(-1, keepdims=True))
+        centered = x - x.mean(-1, keepdims=True)
+        return centered / np.sqrt((centered**2).mean(-1, keepdims=True))
 
-    def cancelling(x):
+    def canceling(x):
         variance = (x**2).mean(-1, keepdims=True) - x.mean(-1, keepdims=True) ** 2
         return (x - x.mean(-1, keepdims=True)) / np.sqrt(np.abs(variance) + 1e-12)
 
-    twice_centred = lambda x: reference(reference(x))  # noqa: E731
+    twice_centered = lambda x: reference(reference(x))  # noqa: E731
     for seed in range(10):
-        assert told(twice_centred, reference, inputs, seed) is None
-        assert told(cancelling, reference, inputs, seed) is not None
+        assert told(twice_centered, reference, inputs, seed) is None
+        assert told(canceling, reference, inputs, seed) is not None
 
 
 @pytest.mark.parametrize("seed", [174, 217, 232, 287])
@@ -240,11 +240,11 @@ def test_the_reference_may_be_right_by_chance(seed):
 def test_what_cancels_whole_may_leave_roundings():
     """A leaf of nothing but 0 is judged by the size of what it was seen with."""
 
-    def it_is_right_and_centred(answer, x):
+    def it_is_right_and_centered(answer, x):
         """Results are right."""
         return dict(zip(("scaled", "left"), answer.it(x), strict=True))
 
-    check = check_of(it_is_right_and_centred, x=numbers)
+    check = check_of(it_is_right_and_centered, x=numbers)
     expected = expect(check, SimpleNamespace(it=lambda x: (x * 2, x - x)), 0)
 
     def passes(left):
@@ -256,7 +256,7 @@ def test_what_cancels_whole_may_leave_roundings():
 
 
 def test_exceptions_match_by_what_they_say():
-    """A wrong answer that raises is recognised by the exception's kind and words together."""
+    """A wrong answer that raises is recognized by the exception's kind and words together."""
     check = check_of(it_is_right, x=numbers)
 
     def raising(error):

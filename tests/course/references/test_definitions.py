@@ -29,19 +29,19 @@ from course.references.text import (
 CLASS = textwrap.dedent('''\
     @final
     class Norm(nn.Module):
-        """Normalise. Shapes: (B, T)."""
+        """Normalize. Shapes: (B, T)."""
 
         def __init__(self, features: int, eps: float = 1e-5) -> None:
             """Make it."""
             super().__init__()
             # 1. A gain and a bias.
-            #    Both are learnt.
+            #    Both are learned.
             self.gain = nn.Parameter(torch.ones(features))  # (features,)
             # not a step
             self.eps = eps
 
         def forward(self, x):
-            # 1. Centre.
+            # 1. Center.
             if x.dim() > 1:
                 # 2. Inside a branch.
                 x = x - x.mean(-1, keepdim=True)
@@ -54,17 +54,17 @@ def test_stub_of_a_class():
     assert _stub_of(CLASS) == textwrap.dedent('''\
         @final
         class Norm(nn.Module):
-            """Normalise. Shapes: (B, T)."""
+            """Normalize. Shapes: (B, T)."""
 
             def __init__(self, features: int, eps: float = 1e-5) -> None:
                 """Make it."""
                 super().__init__()
                 # 1. A gain and a bias.
-                #    Both are learnt.
+                #    Both are learned.
                 raise NotImplementedError
 
             def forward(self, x):
-                # 1. Centre.
+                # 1. Center.
                 # 2. Inside a branch.
                 raise NotImplementedError
         ''')

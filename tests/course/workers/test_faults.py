@@ -58,7 +58,7 @@ FAULTS = {
     "a base class's method": (
         (FIRST, "    import torch; torch.nn.Module()(1)\n" + FIRST),
         "error",
-        "misspelt",
+        "misspelled",
     ),
 }  # fmt: skip
 

@@ -28,15 +28,15 @@ MISCONCEPTIONS = [
     ),
     *in_both(
         "axis_one",
-        "Your scores always compete along axis 1. A matrix ends there, but a single row has no axis 1, and an array with more axes does not end there; "
-        "`axis` says which axis to use.",
+        "Your scores always compete along axis 1. In a matrix that is the last axis, but a single row has no axis 1, and an array with more axes has a "
+        "different last axis. `axis` says which axis to use.",
         {"1: axis=axis": "axis=1", "3: axis=axis": "axis=1"},
         {"1: axis=axis": "axis=1", "2: axis=axis": "axis=1"},
     ),
     *in_both(
         "one_sum_for_everything",
-        "All scores of the array share out a single 1: both the largest score and the sum are those of the whole array. Each row shares out a 1 of its "
-        "own, so both belong to a row, along `axis`.",
+        "All weights of the array together sum to 1: you use the largest score and the sum of the whole array. Each row must sum to 1 by itself, so take the "
+        "maximum and the sum per row, along `axis`.",
         {"x.max(axis=axis, keepdims=True)": "x.max()", "3: axis=axis": "", "3: keepdims=True": ""},
         {"x.max(axis=axis, keepdims=True)": "x.max()", "2: axis=axis": "", "2: keepdims=True": ""},
     ),
@@ -74,13 +74,13 @@ MISCONCEPTIONS = [
                 {"x.max": "np.abs(x).max"},
             ),
             "divided_by_the_largest": (
-                "Your scores are divided by the largest one. A difference of scores decides the ratio of two weights, and a division changes the differences; a "
-                "subtraction does not.",
+                "Your scores are divided by the largest score. The difference of two scores decides the ratio of their weights, and a division changes these "
+                "differences. A subtraction does not.",
                 {"shifted = x - _": "shifted = x / _"},
             ),
             "clipped": (
-                "Your scores are cut off at a fixed limit before the exponential. All scores beyond it become equal, and so do their weights, however far apart "
-                "they were.",
+                "Your scores are clipped at a fixed limit before the exponential. All scores beyond the limit become equal, and so do their weights, however "
+                "far apart the scores were.",
                 {"shifted = ...": "shifted = np.clip(x, -500, 500)"},
             ),
             # --- softmax: the formula ----------------------------------------------------------------------
@@ -90,12 +90,13 @@ MISCONCEPTIONS = [
                 {"shifted = ...": "shifted = x.min(axis=axis, keepdims=True) - x"},
             ),
             "no_exponential": (
-                "Your scores are divided by their sum, without an exponential. Scores may be negative and their sum may be 0; the exponential makes each share "
-                "positive before it is divided.",
+                "Your scores are divided by their sum, without an exponential. Scores can be negative, and their sum can be 0. The exponential makes every "
+                "share positive before you divide.",
                 {"shifted = ...": "shifted = x", "np.exp(shifted)": "shifted"},
             ),
             "exponential_of_one_number": (
-                "Your exponential is that of `math`, which takes a single number, and your scores are an array. NumPy's exponential works on every entry of it.",
+                "You use the exponential of `math`, which takes a single number, but your scores are an array. NumPy's exponential works on every entry of an "
+                "array.",
                 {"np.exp": "math.exp"},
             ),
             "sigmoid": (
@@ -145,13 +146,13 @@ MISCONCEPTIONS = [
                 {"shifted - ...": "np.log(softmax(x, axis) + 1e-12)"},
             ),
             "log_of_at_least_a_tiny_weight": (
-                "Your log-weights never fall below a floor: you raise tiny weights to a smallest number before the logarithm. The true ones fall without limit. "
-                "Take the logarithm of the fraction first, on paper, so that no weight is computed.",
+                "Your log-weights never fall below a floor: you replace tiny weights by a smallest number before the logarithm. The true log-weights fall "
+                "without limit. Take the logarithm of the fraction first, on paper, so that no weight is computed.",
                 {"shifted - ...": "np.log(np.maximum(softmax(x, axis), np.finfo(x.dtype).tiny))"},
             ),
             "log_of_an_overflow": (
-                "Your log-weights are the logarithm of the fraction as it is printed: it overflows for large scores, and for very low scores it takes "
-                "the logarithm of 0. Simplify log(e^a / b) on paper, and subtract the largest score first.",
+                "Your log-weights are the logarithm of the fraction exactly as the formula writes it. It overflows for large scores, and for very low scores "
+                "it takes the logarithm of 0. Simplify log(e^a / b) on paper, and subtract the largest score first.",
                 {"shifted - ...": "np.log(np.exp(x) / np.exp(x).sum(axis=axis, keepdims=True))"},
             ),
             "log_overflows": (
@@ -165,7 +166,7 @@ MISCONCEPTIONS = [
                 {"shifted - _": "x - _"},
             ),
             "shift_not_in_the_sum": (
-                "You use the shifted scores in front, but not in the sum: each row is off by its largest score, and the sum still overflows. Use the "
+                "You use the shifted scores in the numerator, but not in the sum. Each row is off by its largest score, and the sum still overflows. Use the "
                 "shifted scores in both places.",
                 {"np.exp(shifted)": "np.exp(x)"},
             ),
@@ -185,7 +186,7 @@ MISCONCEPTIONS = [
                 {"np.log(_)": "_"},
             ),
             "weights_returned": (
-                "Your result is the softmax itself: positive weights. Return their logarithms, which are 0 or less.",
+                "Your result is the softmax itself, which is positive. Return the logarithms of the weights, which are 0 or less.",
                 {"shifted - ...": "softmax(x, axis)"},
             ),
             "sign_turned": (

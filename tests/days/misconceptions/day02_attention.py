@@ -7,12 +7,12 @@ MISCONCEPTIONS = of(
     {
         "not_scaled": (
             "Your weights are exactly those you get when the scores are not divided by √d_k. The dot product of two vectors of d_k random numbers has a "
-            "standard deviation of √d_k: without the division, the softmax saturates as the vectors get wider.",
+            "standard deviation of √d_k. Without the division, the softmax saturates as d_k grows.",
             {"_ / math.sqrt(query.shape[-1])": "_"},
         ),
         "scaled_by_d_k": (
-            "Your scores are divided by d_k itself. Eq. 1 divides by its square root: that is the standard deviation of a dot product of d_k terms, and "
-            "dividing by more makes all weights alike.",
+            "Your scores are divided by d_k itself. Eq. 1 divides by its square root, the standard deviation of a dot product of d_k terms. Dividing by more "
+            "makes the weights too uniform.",
             {"math.sqrt(_)": "_"},
         ),
         "scaled_by_time": (
@@ -26,12 +26,12 @@ MISCONCEPTIONS = of(
             {"query.shape[-1]": "query.shape[-2]"},
         ),
         "scaled_by_axis_one": (
-            "Your scores are divided by the square root of `shape[1]`. That is d_k for a single sequence, and the length or the batch as soon as there are "
-            "leading axes. The width of a vector is the last axis: count from the end.",
+            "Your scores are divided by the square root of `shape[1]`. That is d_k for a single sequence, but it is the length or the batch size as soon as "
+            "there are leading axes. The width of a vector is the last axis: count from the end.",
             {"query.shape[-1]": "query.shape[1]"},
         ),
         "scaled_up": (
-            "Your scores are multiplied by √d_k instead of divided by it, which makes the softmax pick one key.",
+            "Your scores are multiplied by √d_k instead of divided by √d_k. That makes the softmax put nearly all weight on one key.",
             {"_ / math.sqrt(query.shape[-1])": "_ * math.sqrt(query.shape[-1])"},
         ),
         "softmax_over_queries": (
@@ -46,8 +46,8 @@ MISCONCEPTIONS = of(
             },
         ),
         "overflows": (
-            "Your attention overflows for large scores: exponentials were taken without subtracting each row's largest score "
-            "first. Day 1's `softmax` does that, and may be imported.",
+            "Your attention overflows for large scores: you take exponentials without subtracting each row's largest score first. The `softmax` of day 1 does "
+            "that, and you may import it.",
             {"softmax(scores, axis=-1)": "np.exp(scores) / np.exp(scores).sum(axis=-1, keepdims=True)"},
         ),
         "no_mask_hides_everything": (
@@ -64,13 +64,13 @@ MISCONCEPTIONS = of(
             {"np.where(mask, scores, _)": "np.where(~mask, scores, _)", "np.where(mask, weights, 0)": "np.where(~mask, weights, 0)"},
         ),
         "mask_inverted_once": (
-            "You hide the scores where the mask is True, and True means *may be attended to*: the permitted keys get the lowest score. Setting the forbidden "
-            "weights to 0 afterwards then leaves nothing.",
+            "You hide the scores where the mask is True, but True means *may be attended to*: the visible keys get the lowest score. When the forbidden "
+            "weights are then set to 0, almost nothing is left.",
             {"np.where(mask, scores, _)": "np.where(mask, _, scores)"},
         ),
         "masked_by_index": (
-            "You write to the scores at an index, `scores[~mask] = …`. An index has to be as large as the scores, but a mask may have axes of length 1 or "
-            "fewer axes. `np.where` broadcasts it.",
+            "You write to the scores at an index, `scores[~mask] = …`. Such an index must have the shape of the scores, but a mask can have fewer axes, or "
+            "axes of length 1. `np.where` broadcasts the mask.",
             {"2: scores = ...": "scores[~mask] = -np.inf"},
         ),
         "mask_asked_for_its_truth": (
@@ -83,8 +83,8 @@ MISCONCEPTIONS = of(
             {"2: scores = ...": "scores = scores"},
         ),
         "renormalized": (
-            "You set hidden weights to 0 after the softmax and divide the rest by their sum. That is right on paper, but where all visible weights are 0, by "
-            "underflow or because there are none, it is 0/0. Mask the scores before the softmax.",
+            "You set hidden weights to 0 after the softmax and divide the other weights by their sum. That is right on paper, but where all visible weights "
+            "are 0, by underflow or because no key is visible, it computes 0/0. Mask the scores before the softmax.",
             {
                 "2: scores = ...": "scores = scores",
                 "4: weights = ...": "weights = np.where(mask, weights, 0)\nweights = weights / weights.sum(axis=-1, keepdims=True)",
@@ -96,29 +96,29 @@ MISCONCEPTIONS = of(
             {"np.finfo(scores.dtype).min": "0", "np.where(mask, weights, 0)": "weights"},
         ),
         "minus_1e4": (
-            "You give a forbidden key the score −10 000. Scores can be lower than that. If all visible scores are, the hidden key wins. And a query that may"
-            " attend to nothing attends to everything equally; it should get weights and output of exactly 0.",
+            "You give a forbidden key the score −10,000. Real scores can be lower. If all visible scores are lower, the hidden key wins. And a query that may "
+            "attend to nothing attends to all keys equally, although its weights and output should be exactly 0.",
             {"np.finfo(scores.dtype).min": "-1e4", "np.where(mask, weights, 0)": "weights"},
         ),
         "minus_1e9_added_in_float64": (
-            "You add −1e9 to forbidden scores, from an array that NumPy makes in float64: float32 scores come out as float64. And a query that may attend to"
-            " nothing attends to its hidden keys as if they were visible, because adding the same number to all scores of a row changes nothing. It should "
-            "get weights and output of exactly 0.",
+            "You add −1e9 to forbidden scores from an array that NumPy creates in float64, so float32 scores become float64. And where a query may attend to "
+            "nothing, all its scores get the same −1e9, which changes no weight: the hidden keys count as visible. Its weights and output should be exactly "
+            "0.",
             {"2: scores = ...": "scores = scores + np.where(mask, 0, -1e9)", "np.where(mask, weights, 0)": "weights"},
         ),
         "empty_row_uniform": (
-            "A query that may attend to nothing attends to everything equally in your answer: all its scores are equally low, and a softmax of equal scores is "
-            "uniform. It should get weights and output of exactly 0.",
+            "In your answer, a query that may attend to nothing attends to all keys equally: all its scores are equally low, and a softmax of equal scores is "
+            "uniform. Its weights and output should be exactly 0.",
             {"np.where(mask, weights, 0)": "weights"},
         ),
         "empty_row_nan": (
-            "A query that may attend to nothing gives NaN in your answer: all its scores are −∞, and −∞ − (−∞) is not a number. It should get weights and "
-            "output of exactly 0.",
+            "In your answer, a query that may attend to nothing gives NaN: all its scores are −∞, and −∞ − (−∞) is not a number. Its weights and output "
+            "should be exactly 0.",
             {"np.finfo(scores.dtype).min": "-np.inf", "np.where(mask, weights, 0)": "weights"},
         ),
         "promoted_to_float64": (
-            "Your result is float64 for float32 inputs. One float64 on the way is enough: `np.sqrt` of an int is one, and so is whatever `astype(float)` "
-            "returns, or an array that was made without a dtype.",
+            "Your result is float64 for float32 inputs. A single float64 array in the computation is enough to cause this: `np.sqrt` of an int returns "
+            "float64, and so do `astype(float)` and arrays created without a dtype.",
             {"math.sqrt": "np.sqrt"},
         ),
         "pair_swapped": (

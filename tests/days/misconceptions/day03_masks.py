@@ -8,28 +8,28 @@ MISCONCEPTIONS = [
         {
             # --- padding_mask ------------------------------------------------------------------------------
             "padding_inverted": (
-                "Your padding mask is True at padding: it shows what it should hide. Here, True means *may be attended to*. In some libraries True "
-                "means *hidden*, so check the convention whenever you pass a mask to a different library.",
+                "Your padding mask is True at padding: it shows what it should hide. Here, True means *may be attended to*. In some libraries True means "
+                "*hidden*, so check the convention whenever you pass a mask to another library.",
                 {"tokens != pad": "tokens == pad"},
             ),
             "pad_hard_wired": (
-                "Your padding is always id 0: `pad` is ignored. With a different `pad`, real tokens with id 0 vanish and the padding is read.",
+                "Your padding is always id 0: `pad` is ignored. With a different `pad`, real tokens with id 0 are hidden and padding is visible.",
                 {"tokens != pad": "tokens != 0"},
             ),
             "only_ids_above_pad": (
-                "Your mask shows only ids greater than `pad`. Ids are names, not quantities: an id below that of the padding is as real as one above it. "
-                "While padding is 0 you will not notice.",
+                "Your mask shows only ids greater than `pad`. Ids are names, not quantities: an id below `pad` belongs to a real token, too. You do not "
+                "notice the mistake as long as `pad` is 0.",
                 {"tokens != pad": "tokens > pad"},
             ),
             "queries_hidden": (
-                "Your padding mask has shape (B, T, 1): it hides padded *queries*, and then every query still reads padded keys. Queries are rows and keys are "
-                "columns, so the token axis must come last.",
+                "Your padding mask has shape (B, T, 1): it hides padded *queries*, and every other query still attends to padded keys. Queries are rows and "
+                "keys are columns, so the token axis must come last.",
                 {"_[:, np.newaxis, :]": "_[:, :, np.newaxis]"},
             ),
             "no_axis_for_queries": (
-                "Your padding mask has shape (B, T). When it is broadcast to scores of shape (B, T_q, T_k), its batch axis lines up with the axis of "
-                "the queries. Unless the sizes happen to fit, that is an error; if they fit, sequences are hidden by each other's padding. The mask "
-                "needs an axis of length 1 for the queries in between.",
+                "Your padding mask has shape (B, T). When it is broadcast to scores of shape (B, T_q, T_k), its batch axis lines up with the queries. That "
+                "raises an error, or, if the sizes happen to fit, the wrong sequence's padding is hidden. Give the mask an axis of length 1 for the queries, "
+                "between the two.",
                 {"_[:, np.newaxis, :]": "_"},
             ),
             "padding_with_a_head_axis": (
@@ -43,13 +43,13 @@ MISCONCEPTIONS = [
                 {"return _": "return np.repeat(_, tokens.shape[1], axis=1)"},
             ),
             "ends_at_the_first_pad": (
-                "Your mask hides everything from the first padding on. Padding may also be in front or in between, and a real token after it is still a real"
-                " token.",
+                "Your mask hides everything from the first padding token on. Padding can also be in front or in the middle, and a real token after padding "
+                "must stay visible.",
                 {"tokens != pad": "np.logical_and.accumulate(tokens != pad, axis=1)"},
             ),
             "padding_as_integers": (
-                "Your padding mask holds integers, 1 and 0. A mask is boolean here: `~` of an integer 1 is −2, and an array of integers used as an index picks "
-                "rows instead of hiding entries.",
+                "Your padding mask holds the integers 1 and 0. Here a mask is boolean: `~1` is −2, and an array of integers used as an index selects rows "
+                "instead of hiding entries.",
                 {"return _": "return _.astype(int)"},
             ),
             "padding_to_be_added": (
@@ -79,8 +79,8 @@ MISCONCEPTIONS = [
                 {"np.tril(_)": "np.triu(_, 1)"},
             ),
             "one_step_ahead": (
-                "Your triangle reaches one column too far: each position sees the next token, which is the very one it must predict. Training would look splendid, "
-                "and generation would fail.",
+                "Your triangle reaches one column too far: each position sees the next token, which is exactly the token it must predict. The training loss "
+                "would look splendid, and generation would fail.",
                 {"np.tril(_)": "np.tril(_, 1)"},
             ),
             "subsequent_without_batch": (
@@ -94,7 +94,7 @@ MISCONCEPTIONS = [
                 {"(1, size, size)": "(1, 1, size, size)"},
             ),
             "subsequent_as_floats": (
-                "Your subsequent mask holds floats, which is NumPy's default. A mask is boolean here: it is a condition, not a factor.",
+                "Your subsequent mask holds floats, NumPy's default dtype. Here a mask is boolean: it is a condition, not a factor.",
                 {"dtype=bool": ""},
             ),
             "subsequent_to_be_added": (
@@ -114,7 +114,7 @@ MISCONCEPTIONS = [
                 {"padding_mask(tokens, pad) & _": "padding_mask(tokens, pad) | _"},
             ),
             "python_and": (
-                "Your target mask joins two arrays with Python's `and`, which needs a single truth value for an entire array. NumPy refuses; use the "
+                "Your target mask combines two arrays with Python's `and`, which needs one truth value for an entire array. NumPy raises an error. Use the "
                 "operator that works entry by entry.",
                 {"padding_mask(tokens, pad) & _": "padding_mask(tokens, pad) and _"},
             ),
@@ -123,12 +123,12 @@ MISCONCEPTIONS = [
                 {"padding_mask(tokens, pad)": "padding_mask(tokens)"},
             ),
             "padded_queries_hidden_too": (
-                "Your target mask hides padded queries as well as padded keys. That leaves rows without any key and gains nothing, because the output of a "
-                "padded query is never read.",
+                "Your target mask hides padded queries as well as padded keys. That creates rows without any visible key and has no benefit, because nothing "
+                "reads the output of a padded query.",
                 {"return _ & ...": "return _ & np.swapaxes(_, 1, 2) & subsequent_mask(tokens.shape[1])"},
             ),
             "only_queries_hidden": (
-                "Your target mask hides the rows of padded queries and shows padded keys. Attention reads keys, so the padding mask applies to columns.",
+                "Your target mask hides the rows of padded queries but shows padded keys. Queries attend to keys, so the padding mask must apply to columns.",
                 {"padding_mask(tokens, pad)": "np.swapaxes(padding_mask(tokens, pad), 1, 2)"},
             ),
             "padding_forgotten": (
@@ -145,13 +145,13 @@ MISCONCEPTIONS = [
                 {"tokens.shape[1]": "tokens.shape[0]"},
             ),
             "tokens_for_a_size": (
-                "You pass the tokens themselves to `subsequent_mask`. It takes a number, the length T of the sequences, which is the last size in the shape of "
-                "`tokens`.",
+                "You pass the tokens themselves to `subsequent_mask`. It takes a number, the length T of the sequences, which is the last number in the shape "
+                "of `tokens`.",
                 {"tokens.shape[1]": "tokens"},
             ),
             "target_upper_triangle": (
-                "Your target mask hides padding, and the past instead of the future. Rows are queries and columns are keys, so the entries to the right "
-                "of the diagonal are the future.",
+                "Your target mask hides padding and the past, and shows the future. Rows are queries and columns are keys, so the entries to the right of the "
+                "diagonal are the future.",
                 {"subsequent_mask(_)": "np.swapaxes(subsequent_mask(_), 1, 2)"},
             ),
             "target_shows_the_future": (

@@ -8,17 +8,17 @@ MISCONCEPTIONS = [
         {
             # --- split_heads
             "split_reshaped_in_one_go": (
-                "You reshape directly to (B, h, T, d_k). The shape is right, but the numbers are in the wrong places: a reshape never moves a number, "
-                "so each head gets all features of some tokens and nothing of the other tokens. Split only the last axis, then swap two axes.",
+                "You reshape directly to (B, h, T, d_k). The shape is right, but the numbers are in the wrong places: a reshape keeps the order in memory, so "
+                "each head gets all features of some tokens and nothing of the other tokens. Split only the last axis, then swap two axes.",
                 {"x.reshape(batch, time, h, _)": "x.reshape(batch, h, time, _)", "pieces.swapaxes(1, 2)": "pieces"},
             ),
             "split_interleaved": (
-                "Your head i holds every h-th feature: i, i + h, i + 2h … It should hold d_k consecutive features: head 0 the first d_k features. When "
-                "you split the last axis in two, the last of the two new axes runs through consecutive features.",
+                "Your head i holds every h-th feature: i, i + h, i + 2h, … It should hold d_k consecutive features: head 0 the first d_k, and so on. When you "
+                "split the last axis in two, the second new axis runs through consecutive features.",
                 {"x.reshape(batch, time, h, _)": "x.reshape(batch, time, _, h).swapaxes(2, 3)"},
             ),
             "split_not_swapped": (
-                "You split the heads correctly, but they come after time: (B, T, h, d_k). Attention works on the last two axes, so the heads of one "
+                "You split the heads correctly, but the head axis comes after time: (B, T, h, d_k). Attention works on the last two axes, so the heads of one "
                 "token would attend to each other, and no token to any other token.",
                 {"pieces.swapaxes(1, 2)": "pieces"},
             ),
@@ -60,13 +60,13 @@ MISCONCEPTIONS = [
                 {"k = _": "q = q / h**0.5\nk = _"},
             ),
             "not_scaled": (
-                "Your scores are not divided by √d_k. Each head is the attention of day 2, including the scale; `attention` may be imported.",
+                "Your scores are not divided by √d_k. Each head is the attention of day 2, including the scale. You may import `attention`.",
                 {"k = _": "q = q * q.shape[-1] ** 0.5\nk = _"},
             ),
             # --- the heads
             "one_wide_head": (
-                "You attend without splitting: this is one head of width d_model, whatever h is. One head has one set of weights for each query; h "
-                "heads have h sets.",
+                "You attend without splitting: your answer has one head of width d_model, whatever h is. One head has one set of weights per query; h heads "
+                "have h sets.",
                 {
                     "q = split_heads(_, h)": "q = _",
                     "k = split_heads(_, h)": "k = _",
@@ -124,23 +124,22 @@ MISCONCEPTIONS = [
                 },
             ),
             "keys_and_values_exchanged": (
-                "Keys and values have changed places in your attention: queries are compared with the values, and the keys are mixed. The order is query, key, "
-                "value.",
+                "You swapped keys and values: queries are compared with the values, and the weights then mix the keys. The order is query, key, value.",
                 {"attention(q, k, v, mask)": "attention(q, v, k, mask)"},
             ),
             "one_length_for_all": (
-                "Your code works only if there are as many keys as queries: somewhere the keys or values get the length of the query. T_k can differ "
+                "Your code works only if there are as many keys as queries: somewhere the keys or values are given the length of the query. T_k can differ "
                 "from T_q, for instance when a decoder attends to a longer source.",
                 {"k = split_heads(_, h)": "k = _.reshape(*query.shape[:2], h, -1).swapaxes(1, 2)"},
             ),
             # --- the projections
             "output_not_projected": (
-                "Your output is the concatenated heads. The last step is missing: W^O with its bias. Without this step, the results of different heads "
-                "are never mixed.",
+                "Your output is the concatenated heads. The last step is missing: the product with W^O, plus its bias. Without this step, the results of "
+                "different heads are never mixed.",
                 {"_ @ params['w_o'] + params['b_o']": "_"},
             ),
             "biases_forgotten": (
-                "Your projections have no biases. The paper's formula has none, but `params` has: add the bias in every projection.",
+                "Your projections have no biases. The paper's formula has none either, but `params` does: add the bias in every projection.",
                 {"_ + params['b_q']": "_", "_ + params['b_v']": "_", "_ + params['b_o']": "_"},
             ),
             "value_bias_forgotten": (
@@ -149,7 +148,7 @@ MISCONCEPTIONS = [
                 {"_ + params['b_v']": "_"},
             ),
             "output_bias_forgotten": (
-                "Your output lacks its bias b_o: every entry of a feature is off by the same amount.",
+                "Your output lacks the bias b_o: each feature is off by the same amount for every token.",
                 {"_ + params['b_o']": "_"},
             ),
             "matrices_turned": (
@@ -163,7 +162,7 @@ MISCONCEPTIONS = [
                 {"params['w_k']": "params['w_q']", "params['w_v']": "params['w_q']", "params['b_v']": "params['b_q']"},
             ),
             "query_and_key_matrices_swapped": (
-                "You swapped w_q and w_k: queries are projected by the keys' matrix, and keys by the queries' matrix.",
+                "You swapped w_q and w_k: queries are projected with the matrix for keys, and keys with the matrix for queries.",
                 {
                     "query @ params['w_q'] + params['b_q']": "query @ params['w_k'] + params['b_k']",
                     "key @ params['w_k'] + params['b_k']": "key @ params['w_q'] + params['b_q']",
@@ -179,8 +178,8 @@ MISCONCEPTIONS = [
                 {"key @ params['w_k']": "query @ params['w_k']", "value @ _": "query @ _"},
             ),
             "roles_not_projected": (
-                "You split query, key and value without projecting them first. Then head 0 sees only the first d_k features; after a projection, it can "
-                "use all features.",
+                "You split query, key and value without projecting them first. Head 0 then sees only the first d_k features. After a projection, every head "
+                "can use all features.",
                 {
                     "query @ params['w_q'] + params['b_q']": "query",
                     "key @ params['w_k'] + params['b_k']": "key",
@@ -197,18 +196,18 @@ MISCONCEPTIONS = [
                 {"mask[_]": "~mask[_]"},
             ),
             "mask_without_heads": (
-                "Your mask has no axis of its own for the heads, or has it in front of the batch. Shapes are matched from the right, so the mask's batch axis "
-                "meets the heads: it raises an error, or, where B equals h, head 2 of every sequence gets the mask of sequence 2.",
+                "Your mask has no separate axis for the heads, or has that axis in front of the batch. Shapes are matched from the right, so the mask's batch "
+                "axis meets the heads. That raises an error, or, where B equals h, head 2 of every sequence gets the mask of sequence 2.",
                 {"mask[:, np.newaxis]": "mask"},
             ),
             "mask_axis_after_queries": (
-                "Your mask gets its new axis after the queries, (B, T_q, 1, T_k), so its rows line up with the heads. A padding mask has only one row "
-                "and still works; a causal mask does not. The heads are the second axis.",
+                "Your mask gets its new axis after the queries, (B, T_q, 1, T_k), so its rows line up with the heads. A padding mask has only one row and "
+                "still works, but a causal mask does not. The heads are the second axis.",
                 {"mask[:, np.newaxis]": "mask[:, :, np.newaxis]"},
             ),
             "empty_row_uniform": (
-                "A query that may attend to nothing attends to everything equally in your answer: all its scores are equally low. Its heads should give 0, as "
-                "`attention` of day 2 does.",
+                "In your answer, a query that may attend to nothing attends to all keys equally, because all its scores are equally low. Each head should "
+                "return 0 for such a query, as `attention` of day 2 does.",
                 {
                     "heads, _ = ...": "scores = q @ k.swapaxes(-2, -1) / math.sqrt(q.shape[-1])\n"
                     "scores = scores if mask is None else np.where(mask, scores, np.finfo(scores.dtype).min)\n"
@@ -216,8 +215,8 @@ MISCONCEPTIONS = [
                 },
             ),
             "empty_row_nan": (
-                "A query that may attend to nothing gives NaN in your answer: all its scores are −∞, and −∞ − (−∞) is not a number. Its heads should give 0,"
-                " as `attention` of day 2 does.",
+                "In your answer, a query that may attend to nothing gives NaN: all its scores are −∞, and −∞ − (−∞) is not a number. Each head should return "
+                "0 for such a query, as `attention` of day 2 does.",
                 {
                     "heads, _ = ...": "scores = q @ k.swapaxes(-2, -1) / math.sqrt(q.shape[-1])\n"
                     "scores = scores if mask is None else np.where(mask, scores, -np.inf)\n"
@@ -231,8 +230,8 @@ MISCONCEPTIONS = [
             ),
             # --- the result
             "promoted_to_float64": (
-                "Your output is float64 for float32 inputs. One float64 on the way is enough: NumPy's square root of an int is one, and so is an array that "
-                "was made without a dtype.",
+                "Your output is float64 for float32 inputs. A single float64 array in the computation is enough to cause this: NumPy's square root of an int "
+                "returns float64, and so does an array created without a dtype.",
                 {"attention(q, k, v, mask)": "attention(q * np.sqrt(1), k, v, mask)"},
             ),
             "returns_weights_too": (

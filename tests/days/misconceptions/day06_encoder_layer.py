@@ -8,29 +8,29 @@ MISCONCEPTIONS = [
         {
             # --- layer_norm: which numbers
             "norm_over_time": (
-                "Your mean and variance run over the tokens, the last axis but one. Each vector is normalized separately, over its own features: the other "
-                "tokens of the sentence do not matter.",
+                "Your mean and variance are computed over the tokens, the second-to-last axis. Each vector is normalized separately, over its own features, "
+                "whatever the other tokens of the sentence are.",
                 {"1: axis=-1": "axis=-2", "2: axis=-1": "axis=-2"},
             ),
             "norm_over_a_sentence": (
-                "You compute one mean and one variance for each sentence, over tokens and features together. Compute them for every vector, over its "
+                "You compute one mean and one variance for each sentence, over tokens and features together. Compute both for every vector, over its "
                 "features, with any number of leading axes.",
                 {"1: axis=-1": "axis=(1, 2)", "2: axis=-1": "axis=(1, 2)"},
             ),
             "batch_norm": (
-                "You normalize each feature over all vectors: this is batch norm. Layer norm normalizes each vector over its features, so a sentence "
-                "gives the same result in every batch.",
+                "You normalize each feature over all vectors: this is batch norm. Layer norm normalizes each vector over its features, so a sentence gets the "
+                "same result in every batch.",
                 {"1: axis=-1": "axis=tuple(range(x.ndim - 1))", "2: axis=-1": "axis=tuple(range(x.ndim - 1))"},
             ),
             "keepdims_forgotten": (
-                "Your mean or variance has lost the axis over which it was computed, so it no longer lines up with x: a single vector works, a batch does "
+                "Your mean or variance has lost the axis over which it was computed, so it no longer lines up with x. A single vector works; a batch does "
                 "not. Keep that axis, with length 1.",
                 {"1: keepdims=True": "", "2: keepdims=True": ""},
             ),
             # --- layer_norm: the variance
             "unbiased_and_eps_outside": (
-                "Your standard deviation divides by n − 1, and ε is added to it after the square root. Well-known implementations do both; here the "
-                "variance divides by n, and ε is under the root, as in the docstring.",
+                "Your standard deviation divides by n − 1, and ε is added after the square root. Well-known implementations do both. Here the variance "
+                "divides by n, and ε is under the root, as the docstring says.",
                 {"variance = ...": "variance = x.var(axis=-1, keepdims=True, ddof=1)", "np.sqrt(variance + eps)": "np.sqrt(variance) + eps"},
             ),
             "unbiased": (
@@ -38,17 +38,17 @@ MISCONCEPTIONS = [
                 {"variance = ...": "variance = x.var(axis=-1, keepdims=True, ddof=1)"},
             ),
             "sum_for_mean": (
-                "Your variance is the sum of the squares, not their mean. So every vector comes out with length 1 (before gain and bias) instead of variance 1, "
-                "too small by √n.",
+                "Your variance is the sum of the squares, not their mean. Before gain and bias, every vector then has length 1 instead of variance 1: it is "
+                "too small by a factor of √n.",
                 {"(centered**2).mean": "(centered**2).sum"},
             ),
             "variance_by_difference": (
-                "Your variance is the mean of the squares minus the square of the mean. This is right on paper, but for a mean of 1000 and a standard "
-                "deviation of 0.1, two numbers near 1 000 000 differ by 0.01, which float32 cannot resolve. Subtract the mean first, then square.",
+                "Your variance is the mean of the squares minus the square of the mean. That is right on paper, but with a mean of 1000 and a standard "
+                "deviation of 0.1, two numbers near 1,000,000 differ by 0.01, which float32 cannot resolve. Subtract the mean first, then square.",
                 {"variance = ...": "variance = (x**2).mean(axis=-1, keepdims=True) - x.mean(axis=-1, keepdims=True) ** 2"},
             ),
             "root_mean_square": (
-                "You divide by the root of the mean square without subtracting the mean anywhere: that is RMSNorm, which comes on day 28. Layer norm centres each "
+                "You divide by the root of the mean square, and subtract the mean nowhere. That is RMSNorm, the topic of day 28. Layer norm centers each "
                 "vector first.",
                 {"centered = ...": "centered = x"},
             ),
@@ -61,14 +61,13 @@ MISCONCEPTIONS = [
                 {"gain * centered": "gain * x"},
             ),
             "divided_by_variance": (
-                "You divide by the variance. Divide by its square root; otherwise an x that is twice as large gives a result half as large, and the "
-                "scale is not removed.",
+                "You divide by the variance, not by its square root. If x is twice as large, your result is half as large: the scale is not removed.",
                 {"np.sqrt(_)": "_"},
             ),
             # --- layer_norm: eps
             "eps_outside_the_root": (
-                "Your ε is added to the standard deviation, after the square root. It belongs to the variance, under the root: the two differ a lot where "
-                "the variance is itself about as small as ε.",
+                "Your ε is added to the standard deviation, after the square root. Add it to the variance, under the root. The difference is large where the "
+                "variance is about as small as ε.",
                 {"np.sqrt(variance + eps)": "np.sqrt(variance) + eps"},
             ),
             "eps_squared": (
@@ -93,21 +92,21 @@ MISCONCEPTIONS = [
                 {"gain * centered": "centered"},
             ),
             "bias_forgotten": (
-                "Your result is what a bias of 0 gives: every feature is off by its own constant.",
+                "Your result is what a bias of 0 gives: each feature is off by the same amount in every vector.",
                 {"_ + bias": "_"},
             ),
             "gain_times_bias": (
-                "Your gain multiplies the bias, too. Scale first, and add the bias to the scaled vector.",
+                "Your gain multiplies the bias, too. Scale first, then add the bias to the scaled vector.",
                 {"gain * centered / _ + bias": "gain * (centered / _ + bias)"},
             ),
             # --- layer_norm: side effects
             "norm_changes_x": (
-                "Your result is right, but x itself was changed on the way, as where it is centered in place. Its owner may still need it as it was.",
+                "Your result is right, but your function changed x, for example by centering it in place. The caller may still need the original x.",
                 {"centered = x - _": "x -= _\ncentered = x"},
             ),
             "promoted_to_float64": (
-                "Your result is float64 for float32 inputs. One float64 array on the way is enough: a mean that was asked for in float64, or an array that "
-                "was made without a dtype.",
+                "Your result is float64 for float32 inputs. A single float64 array in the computation is enough to cause this: a mean with "
+                "`dtype=np.float64`, for example, or an array created without a dtype.",
                 {"x.mean(axis=-1, keepdims=True)": "x.mean(axis=-1, keepdims=True, dtype=np.float64)"},
             ),
         },
@@ -117,21 +116,22 @@ MISCONCEPTIONS = [
         {
             # --- feed_forward
             "relu_missing": (
-                "There is no ReLU between your two layers. Two matrix products in a row are equivalent to one: without the ReLU the second layer adds nothing.",
+                "There is no ReLU between your two layers. Two matrix products in a row are equivalent to one product, so without the ReLU the second layer "
+                "adds nothing.",
                 {"np.maximum(0, _)": "_"},
             ),
             "relu_at_the_end": (
-                "Your ReLU comes after the second layer instead of between the two. Nothing in the output could be negative, and the two layers before it are only "
-                "one.",
+                "Your ReLU comes after the second layer instead of between the two layers. No output is ever negative, and without a ReLU in between, two "
+                "linear layers are equivalent to one.",
                 {"np.maximum(0, _)": "_", "return _": "return np.maximum(0, _)"},
             ),
             "largest_for_relu": (
-                "`np.max` returns the largest number of *one* array, and treats its second argument as an axis. The ReLU compares every number of the hidden"
-                " layer with 0.",
+                "`np.max` returns the largest number of *one* array and treats its second argument as an axis. The ReLU compares every number of the hidden "
+                "layer with 0.",
                 {"np.maximum": "np.max"},
             ),
             "relu_before_bias": (
-                "You apply the ReLU before adding b_1. The bias determines *where* each hidden unit becomes active, so it is added before the ReLU.",
+                "You apply the ReLU before adding b_1. The bias determines *where* each hidden unit becomes active, so it must be added before the ReLU.",
                 {"np.maximum(0, x @ w_1 + b_1)": "np.maximum(0, x @ w_1) + b_1"},
             ),
             "relu_on_input": (
@@ -147,11 +147,11 @@ MISCONCEPTIONS = [
                 {"hidden = ...": "hidden = x @ w_1 + b_1\nhidden = 0.5 * hidden * (1 + np.tanh(math.sqrt(2 / math.pi) * (hidden + 0.044715 * hidden**3)))"},
             ),
             "b_1_forgotten": (
-                "Your first layer lacks its bias b_1. Without it every hidden unit begins at exactly 0.",
+                "Your first layer lacks its bias b_1. Without this bias, every hidden unit switches on at exactly 0.",
                 {"x @ w_1 + b_1": "x @ w_1"},
             ),
             "b_2_forgotten": (
-                "Your second layer lacks its bias b_2: every feature is off by its own constant.",
+                "Your second layer lacks its bias b_2: each feature is off by the same amount for every token.",
                 {"return _ + b_2": "return _"},
             ),
             "network_matrices_turned": (
@@ -180,12 +180,13 @@ MISCONCEPTIONS = [
                 {"attended = _": "attended = _\nfirst = x", "x + transformed": "first + transformed"},
             ),
             "network_sees_attention_only": (
-                "Your feed-forward network receives the output of attention alone. It must receive the normalized sum, which still contains the token itself.",
+                "The input of your feed-forward network is the output of attention alone. Its input must be the normalized sum, which still contains the "
+                "token itself.",
                 {"transformed = ...": "transformed = feed_forward(attended, params['w_1'], params['b_1'], params['w_2'], params['b_2'])"},
             ),
             "network_sees_the_input": (
-                "Your feed-forward network works on the x that the layer was given, beside attention. It must come after attention and use the result of "
-                "attention.",
+                "Your feed-forward network works on the x that the layer was given, parallel to attention. The network must come after attention and use its "
+                "result.",
                 {
                     "attended = _": "attended = _\nfirst = x",
                     "transformed = ...": "transformed = feed_forward(first, params['w_1'], params['b_1'], params['w_2'], params['b_2'])",
@@ -212,7 +213,7 @@ MISCONCEPTIONS = [
                 },
             ),
             "norm_before_addition": (
-                "You normalize the output of each sublayer and then add x. Add first, then normalize the sum.",
+                "You normalize the output of each sublayer and then add x. Add x first, then normalize the sum.",
                 {
                     "layer_norm(x + attended, _, ...)": "x + layer_norm(attended, _, params['bias_1'])",
                     "return ...": "return x + layer_norm(transformed, params['gain_2'], params['bias_2'])",
@@ -223,7 +224,7 @@ MISCONCEPTIONS = [
                 {"x = ...": "x = x + attended", "return ...": "return x + transformed"},
             ),
             "no_last_norm": (
-                "The norm at the end is missing: the sum after the feed-forward network is normalized too.",
+                "The norm at the end is missing. The sum after the feed-forward network must be normalized, too.",
                 {"return ...": "return x + transformed"},
             ),
             "first_norm_twice": (
@@ -231,7 +232,7 @@ MISCONCEPTIONS = [
                 {"'gain_2'": "'gain_1'", "'bias_2'": "'bias_1'"},
             ),
             "normed_without_gain_and_bias": (
-                "Your norms work with a gain of 1 and a bias of 0. Each norm has its own gain and bias in `params`.",
+                "Your norms use a gain of 1 and a bias of 0. Each norm has its own gain and bias in `params`.",
                 {
                     "params['gain_1']": "np.ones_like(params['gain_1'])",
                     "params['bias_1']": "np.zeros_like(params['bias_1'])",
@@ -245,7 +246,7 @@ MISCONCEPTIONS = [
                 {"mask": ""},
             ),
             "mask_inverted": (
-                "Your mask is inverted. True means *may be attended to* everywhere in this course: pass the mask on unchanged.",
+                "Your mask is inverted. True means *may be attended to* everywhere in this course, so pass the mask on unchanged.",
                 {"mask": "None if mask is None else ~mask"},
             ),
             "one_head": (

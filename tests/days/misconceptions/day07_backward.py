@@ -12,40 +12,40 @@ MISCONCEPTIONS = [
         {
             # --- softmax_backward
             "elementwise_derivative": (
-                "Your derivative of the softmax is w · (1 − w), entry by entry, as a sigmoid has it. That is only the diagonal of the Jacobian: raising one score "
-                "also lowers all the other weights of its row, because they sum to 1.",
+                "Your derivative of the softmax is w · (1 − w), entry by entry, as for a sigmoid. That is only the diagonal of the Jacobian. Raising one "
+                "score also lowers all other weights of its row, because they sum to 1.",
                 {"weights * (_ - mean)": "weights * (1 - weights) * _"},
             ),
             "mean_forgotten": (
-                "Your gradient of the scores is w · ∂L/∂w, with nothing subtracted. One weight can only grow if others in its row shrink, so subtract the "
-                "row's weighted mean first; then the row sums to 0.",
+                "Your gradient of the scores is w · ∂L/∂w, with nothing subtracted. A weight can grow only if other weights in its row shrink, so subtract "
+                "the row's weighted mean first. Each row of the result then sums to 0.",
                 {"_ - mean": "_"},
             ),
             "mean_not_weighted": (
-                "You subtract the plain mean of ∂L/∂w. Use the mean weighted by the weights.",
+                "You subtract the plain mean of ∂L/∂w. Use the mean weighted by the attention weights.",
                 {"(weights * _).sum": "_.mean"},
             ),
             "sum_over_queries": (
-                "Your sum runs over the queries, the last axis but one. Each row of weights is a softmax of its own, so sum along the row, over the keys.",
+                "Your sum runs over the queries, the second-to-last axis. Each row of weights comes from its own softmax, so sum along the row, over the keys.",
                 {"axis=-1": "axis=-2"},
             ),
             "sum_lost_its_axis": (
-                "Your sum dropped the axis along which it ran, so it broadcasts along a different axis: with equal numbers of rows and columns the "
-                "result is wrong, otherwise NumPy raises an error. Keep this axis, with length 1.",
+                "Your sum removed the axis along which it ran, so it broadcasts along a different axis. With equal numbers of rows and columns the result is "
+                "wrong; otherwise NumPy raises an error. Keep this axis, with length 1.",
                 {"keepdims=True": ""},
             ),
             "dot_product_of_one_row": (
-                "Your weighted mean is a matrix product with `@`, which is the dot product for a single row only. With several rows it combines every "
-                "row with every other row, or the shapes do not match. The weights of a row belong only to the gradient of the same row.",
+                "Your weighted mean is a matrix product with `@`, which is a dot product only for a single row. With several rows it combines every row with "
+                "every other row, or the shapes do not match. Each row of weights goes only with the gradient of the same row.",
                 {"mean = ...": "mean = weights @ grad_weights"},
             ),
             "handed_through": (
-                "Your function returns the gradient unchanged. The softmax has a derivative of its own, and you need the weights to compute it.",
+                "Your function returns the gradient unchanged. The softmax has its own derivative, and you need the weights to compute it.",
                 {"weights * (_ - mean)": "_"},
             ),
             "sign_of_the_gradient": (
-                "Your gradient of the scores has the wrong sign: subtract the mean from ∂L/∂w, not the other way round. With the wrong sign gradient "
-                "descent increases the loss.",
+                "Your gradient of the scores has the wrong sign: subtract the mean from ∂L/∂w, not ∂L/∂w from the mean. With the wrong sign, gradient descent "
+                "increases the loss.",
                 {"_ - mean": "mean - _"},
             ),
             "weights_only_in_the_mean": (
@@ -58,17 +58,17 @@ MISCONCEPTIONS = [
                 {"_ - mean": "weights * _ - mean"},
             ),
             "gradient_of_log_softmax": (
-                "That is the gradient of the *log*-softmax: ∂L/∂s = g − w Σ g, where g is the gradient at the log-weights. Here the gradient arrives at the "
-                "weights themselves.",
+                "You return the gradient of the *log*-softmax: ∂L/∂s = g − w Σ g, where g is the gradient at the log-weights. Here the gradient arrives at "
+                "the weights themselves.",
                 {"weights * (_ - mean)": "_ - weights * _.sum(axis=-1, keepdims=True)"},
             ),
             "softmax_taken_again": (
-                "You apply the softmax to `weights` first. They are the softmax's output already, and its derivative needs nothing else.",
+                "You apply the softmax to `weights` first. `weights` is already the softmax's output, and the derivative needs nothing else.",
                 {"mean = _": "weights = softmax(weights)\nmean = _"},
             ),
             "jacobian_of_one_row": (
-                "Your Jacobian, from `np.diag` and `np.outer`, is that of a single row. For a matrix, `np.diag` reads the diagonal and `np.outer` "
-                "flattens. With several rows, each needs its own Jacobian.",
+                "Your Jacobian, from `np.diag` and `np.outer`, is that of a single row. Given a matrix, `np.diag` returns its diagonal, and `np.outer` "
+                "flattens it. With several rows, each row needs its own Jacobian.",
                 {"mean = ...": "jacobian = np.diag(weights) - np.outer(weights, weights)", "weights * (_ - mean)": "jacobian @ _"},
             ),
             "input_overwritten": (
@@ -88,18 +88,17 @@ MISCONCEPTIONS = [
         {
             # --- attention_backward
             "softmax_skipped": (
-                "Your gradient goes directly from the weights to query and key, as if the scores were the weights. The softmax is between them: apply "
-                "`softmax_backward`.",
+                "You use the gradient of the weights as the gradient of the scores. The softmax is between scores and weights: apply `softmax_backward`.",
                 {"softmax_backward(_, weights)": "_"},
             ),
             "mean_forgotten_in_attention": (
-                "Your gradient of the scores is w · ∂L/∂w, which is only half of the softmax's derivative: the row's weighted mean must be subtracted "
-                "first. `softmax_backward` does both.",
+                "Your gradient of the scores is w · ∂L/∂w, which is only half of the softmax's derivative. The row's weighted mean must be subtracted first. "
+                "`softmax_backward` does both.",
                 {"softmax_backward(_, weights)": "weights * _"},
             ),
             "root_of_numpy": (
-                "Your gradients of query and key are float64 for float32 inputs. `np.sqrt` of an int is a float64 of NumPy, which promotes every array to "
-                "float64; `math.sqrt` returns a plain Python float, which does not.",
+                "Your gradients of query and key are float64 for float32 inputs. `np.sqrt` of an int is a NumPy float64, which promotes every array to "
+                "float64. `math.sqrt` returns a plain Python float, which does not.",
                 {"math.sqrt": "np.sqrt"},
             ),
             "arguments_exchanged": (
@@ -107,13 +106,13 @@ MISCONCEPTIONS = [
                 {"softmax_backward(_, weights)": "softmax_backward(weights, _)"},
             ),
             "weights_computed_again": (
-                "You compute the weights again from query and key. Use the weights that are given: with a mask in the forward pass, query and key alone "
-                "would give different ones.",
+                "You compute the weights again from query and key. Use the weights that are passed in: if the forward pass had a mask, query and key alone "
+                "give different weights.",
                 {"grad_value = _": "weights = softmax(query @ np.swapaxes(key, -2, -1) / np.sqrt(query.dtype.type(query.shape[-1])))\ngrad_value = _"},
             ),
             "scale_forgotten": (
-                "The factor 1/√d_k is missing from your gradients of query and key. The forward pass divides the scores by √d_k, so the backward pass "
-                "divides their gradient by it.",
+                "The factor 1/√d_k is missing from your gradients of query and key. The forward pass divides the scores by √d_k, so the backward pass must "
+                "divide their gradient by √d_k.",
                 {"query.shape[-1]": "1"},
             ),
             "scale_forgotten_in_grad_key": (
@@ -125,15 +124,15 @@ MISCONCEPTIONS = [
                 {"math.sqrt": "float"},
             ),
             "scaled_up": (
-                "You multiply the gradient of the scores by √d_k. The forward pass *divides* by it, so the backward pass divides, too.",
+                "You multiply the gradient of the scores by √d_k. The forward pass *divides* by √d_k, so the backward pass divides, too.",
                 {"grad_scores / _": "grad_scores * _"},
             ),
             "scaled_by_value_width": (
-                "You divide the gradients by √d_v, the width of the values. Use the width of queries and keys, d_k, which need not be equal to d_v.",
+                "You divide the gradients by √d_v, where d_v is the width of the values. Use d_k, the width of queries and keys, which can differ from d_v.",
                 {"query.shape": "value.shape"},
             ),
             "grad_value_scaled": (
-                "Your gradient of the value has an extra factor 1/√d_k. The value is used after the softmax, and the scale applies before it.",
+                "Your gradient of the value has an extra factor 1/√d_k. The value is used after the softmax, but the scale applies before the softmax.",
                 {"grad_value = _": "grad_value = _ / math.sqrt(key.shape[-1])"},
             ),
             "weights_not_transposed": (
@@ -165,7 +164,7 @@ MISCONCEPTIONS = [
                 {"np.swapaxes(weights, -2, -1)": "weights.T", "np.swapaxes(value, -2, -1)": "value.T", "np.swapaxes(grad_scores, -2, -1)": "grad_scores.T"},
             ),
             "factors_not_exchanged": (
-                "You compute the gradient of the query with the query, and that of the key with the key. In a product each factor's gradient contains the "
+                "You compute the gradient of the query from the query, and that of the key from the key. In a product, each factor's gradient contains the "
                 "*other* factor.",
                 {"_ @ query": "_ @ key", "grad_scores @ key": "grad_scores @ query"},
             ),

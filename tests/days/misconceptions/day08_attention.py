@@ -8,22 +8,22 @@ MISCONCEPTIONS = [
         {
             # --- the scores
             "not_scaled": (
-                "You do not divide the scores by √d_k. A dot product of two random vectors of width d_k has a standard deviation of √d_k, so without the "
-                "division the softmax saturates for wide vectors.",
+                "You do not divide the scores by √d_k. The dot product of two random vectors of width d_k has a standard deviation of √d_k. Without the "
+                "division, the softmax saturates for wide vectors.",
                 {"scores / ...": "scores"},
             ),
             "scaled_by_d_k": (
-                "You divide the scores by d_k, or twice by its square root. Divide by the square root, once (eq. 1): it is the standard deviation of a dot "
-                "product of d_k terms. Dividing by more makes all weights nearly equal.",
+                "You divide the scores by d_k, or twice by its square root. Divide once by √d_k (eq. 1), the standard deviation of a dot product of d_k "
+                "terms. Dividing by more makes all weights nearly equal.",
                 {"math.sqrt(_)": "_"},
             ),
             "scaled_by_axis_one": (
                 "You divide the scores by the square root of the size of axis 1. That is d_k only for a single sequence; with a batch it is the length, and "
-                "with heads the number of heads. Count from the end.",
+                "with heads it is the number of heads. Count from the end.",
                 {"query.size(-1)": "query.size(1)"},
             ),
             "scaled_up": (
-                "You multiply the scores by √d_k instead of dividing by it, so the softmax picks a single key.",
+                "You multiply the scores by √d_k instead of dividing them by √d_k, so the softmax puts nearly all weight on one key.",
                 {"scores / _": "scores * _"},
             ),
             "root_in_float32": (
@@ -38,7 +38,7 @@ MISCONCEPTIONS = [
             ),
             "key_not_transposed": (
                 "You multiply the queries by the keys without a transpose, which works only if T_k equals d_k. A row of scores contains a query's dot "
-                "products with all keys, so the last two axes of the key have to be exchanged.",
+                "products with all keys, so exchange the last two axes of the key.",
                 {"_.transpose(-2, -1)": "_"},
             ),
             "key_reshaped": (
@@ -47,8 +47,8 @@ MISCONCEPTIONS = [
                 {"_.transpose(-2, -1)": "_.reshape(*key.shape[:-2], key.size(-1), key.size(-2))"},
             ),
             "keys_and_values_exchanged": (
-                "Keys and values have changed places: your queries are compared with the values, and the keys are mixed. Scores come from the keys; the weights "
-                "then mix the values.",
+                "You swapped keys and values: queries are compared with the values, and the weights then mix the keys. Scores come from the keys; the weights "
+                "mix the values.",
                 {"key.to": "value.to", "weights @ value": "weights @ key"},
             ),
             "softmax_over_queries": (
@@ -57,8 +57,8 @@ MISCONCEPTIONS = [
                 {"dim=-1": "dim=-2"},
             ),
             "softmax_without_dim": (
-                "You do not name the axis of the softmax. `softmax` of a tensor requires it, and `F.softmax` guesses one from the number of axes. Each query "
-                "distributes its weights over the keys, the last axis.",
+                "You do not name the axis of the softmax. The method `softmax` requires an axis, and `F.softmax` guesses it from the number of axes. Each "
+                "query distributes its weights over the keys, the last axis.",
                 {"dim=-1": ""},
             ),
             "flattened_by_view": (
@@ -72,27 +72,29 @@ MISCONCEPTIONS = [
                 },
             ),
             "overflows": (
-                "Your attention overflows for large scores, as it does where you exponentiate without subtracting each row's maximum. PyTorch's softmax subtracts it.",
+                "Your attention overflows for large scores, for instance because you exponentiate without subtracting each row's maximum. PyTorch's softmax "
+                "subtracts it.",
                 {"scores.softmax(dim=-1)": "scores.exp() / scores.exp().sum(dim=-1, keepdim=True)"},
             ),
             # --- the mask
             "mask_asked_for_its_truth": (
-                "You use a tensor as a truth value (`if mask:`, `mask or …`), which is undefined for several entries. Check whether there is a mask at all.",
+                "You use a tensor as a truth value (`if mask:`, `mask or …`), which is undefined for several entries. Check whether the mask is None.",
                 {"2: mask is not None": "mask"},
             ),
             "mask_gets_an_axis_here": (
-                "Your function gives the mask an axis for heads. This function must not assume heads: they are just leading axes, and the caller (day 9) "
-                "makes the mask fit.",
+                "Your function adds an axis for heads to the mask. Attention must not assume that there are heads: they are just leading axes, and the caller "
+                "(day 9) gives the mask its axis.",
                 {"2: scores = _": "mask = mask.unsqueeze(1)\nscores = _"},
             ),
             "mask_ignored": (
-                "Your result is that of attention without a mask: your function accepts the mask, but it has no effect. (Tensor methods return a new tensor, "
-                "unless their name ends in an underscore.)",
+                "Your result is that of attention without a mask: your function accepts the mask, but the mask has no effect. (Tensor methods return a new "
+                "tensor, unless their name ends in an underscore.)",
                 {"2: scores = ...": "scores = scores", "weights.masked_fill(~mask, 0.0)": "weights"},
             ),
             "mask_inverted": (
                 "Your mask is inverted: it hides the keys that may be attended to. True means *may be attended to* here, as in "
-                "`scaled_dot_product_attention`. In `nn.MultiheadAttention` True hides, and `masked_fill` overwrites where its flags are True.",
+                "`scaled_dot_product_attention`. In `nn.MultiheadAttention`, True means *hidden*, and `masked_fill` overwrites the entries where its mask is "
+                "True.",
                 {"2: ~mask": "mask", "4: ~mask": "mask"},
             ),
             "mask_after_softmax": (
@@ -100,8 +102,8 @@ MISCONCEPTIONS = [
                 {"2: scores = ...": "scores = scores"},
             ),
             "renormalised": (
-                "You set masked weights to 0 after the softmax and divide the remaining weights by their sum. This is right on paper, but if a masked key has "
-                "a high score, the other weights have been rounded to 0. Mask the scores before the softmax.",
+                "You set masked weights to 0 after the softmax and divide the remaining weights by their sum. That is right on paper, but if a masked key has "
+                "a high score, the other weights are rounded to 0 before you divide. Mask the scores before the softmax.",
                 {
                     "2: scores = ...": "scores = scores",
                     "weights = weights.masked_fill(~mask, 0.0)": "weights = weights.masked_fill(~mask, 0.0)\n"
@@ -109,18 +111,18 @@ MISCONCEPTIONS = [
                 },
             ),
             "mask_score_of_zero": (
-                "A masked key has the score 0 in your answer. A score of 0 still gets a weight, because exp(0) = 1. Only a score far below all others gets "
+                "In your answer a masked key has the score 0. A score of 0 still gets a weight, because exp(0) = 1. Only a score far below all others gets "
                 "the weight 0.",
                 {"torch.finfo(wide).min": "0.0", "weights.masked_fill(~mask, 0.0)": "weights"},
             ),
             "one_minus_a_boolean": (
-                "You subtract the mask from 1, which works for masks of numbers. Ours are boolean, and PyTorch does not subtract booleans: invert a boolean "
-                "with `~`. And replace a masked score instead of adding to it.",
+                "You subtract the mask from 1, which works for numeric masks. Here the mask is boolean, and PyTorch refuses to subtract booleans: invert the "
+                "mask with `~`. And replace a masked score instead of adding to it.",
                 {"2: scores = ...": "scores = scores + (1 - mask) * -1e9", "weights.masked_fill(~mask, 0.0)": "weights"},
             ),
             "mask_added": (
-                "You add the mask to the scores. That works for masks of 0 and −∞. Ours are boolean, and True counts as 1 in a sum, so an allowed key only "
-                "gets e times as much weight.",
+                "You add the mask to the scores. That works for masks of 0 and −∞. Here the mask is boolean, and True counts as 1 in a sum, so a visible key "
+                "only gets e times as much weight.",
                 {"2: scores = ...": "scores = scores + mask", "weights.masked_fill(~mask, 0.0)": "weights"},
             ),
             "minus_infinity_in_halves": (
@@ -130,44 +132,43 @@ MISCONCEPTIONS = [
             ),
             "minus_1e9_in_halves": (
                 "You compute in the dtype of the inputs and mask with −1e9 or less, as much published code does. In half precision the dot products are "
-                "rounded or overflow, and float16 cannot represent −1e9. There is a second mistake: a fully masked query attends to all keys equally instead "
-                "of getting weights of 0.",
+                "rounded or overflow, and float16 cannot represent −1e9. There is a second mistake: a fully masked query attends to all keys equally, "
+                "although its weights should be 0.",
                 {"wide = ...": "wide = query.dtype", "torch.finfo(wide).min": "-1e9", "weights.masked_fill(~mask, 0.0)": "weights"},
             ),
             "lowest_in_halves": (
-                "You compute in the dtype of the inputs. In half precision the dot products are rounded or overflow. There is a second mistake: a fully "
-                "masked query attends to all keys equally instead of getting weights of 0.",
+                "You compute in the dtype of the inputs, and in half precision the dot products are rounded or overflow. There is a second mistake: a fully "
+                "masked query attends to all keys equally, although its weights should be 0.",
                 {"wide = ...": "wide = query.dtype", "weights.masked_fill(~mask, 0.0)": "weights"},
             ),
             "minus_1e9_added": (
-                "You add −1e9 to masked scores. A fully masked query then attends to all keys about equally, and the sum passes gradients on to masked "
-                "scores. Replace the score instead of adding to it.",
+                "You add −1e9 to masked scores. A fully masked query then attends to all keys about equally, and masked scores still get a gradient through "
+                "the sum. Replace the score instead of adding to it.",
                 {"2: scores = ...": "scores = scores - 1e9 * (~mask).to(wide)", "weights.masked_fill(~mask, 0.0)": "weights"},
             ),
             "minus_1e4": (
-                "You mask with a number near −10,000, which was chosen to fit into float16. It hides a key only if no allowed score is lower. There is a "
-                "second mistake: a fully masked query attends to all keys equally.",
+                "You mask with a number near −10,000, which is small enough to fit into float16. It hides a key only if no visible key has a lower score. "
+                "There is a second mistake: a fully masked query attends to all keys equally.",
                 {"torch.finfo(wide).min": "-1e4", "weights.masked_fill(~mask, 0.0)": "weights"},
             ),
             "lowest_of_the_halves": (
-                "You upcast the scores to float32 but mask with the lowest number of the *inputs'* dtype. float16's lowest number is −65504, and float32 "
-                "scores can be lower. Use the lowest number of the dtype of the scores.",
+                "You upcast the scores to float32 but mask with the lowest number of the *inputs'* dtype. The lowest float16 number is −65504, and float32 "
+                "scores can be lower. Use the lowest number of the scores' own dtype.",
                 {"torch.finfo(wide)": "torch.finfo(query.dtype)"},
             ),
             "empty_row_uniform": (
-                "A fully masked query attends to all keys equally in your answer, because all its scores are equally low. Its weights and output should be "
+                "In your answer, a fully masked query attends to all keys equally, because all its scores are equally low. Its weights and output should be "
                 "exactly 0.",
                 {"weights.masked_fill(~mask, 0.0)": "weights"},
             ),
             "empty_row_nan": (
-                "A fully masked query gives NaN in your answer: all its scores are −∞, and −∞ − (−∞) is not a number. Multiplying by the mask does not help, "
+                "In your answer, a fully masked query gives NaN: all its scores are −∞, and −∞ − (−∞) is not a number. Multiplying by the mask does not help, "
                 "because NaN times 0 is NaN. Its weights and output should be exactly 0.",
                 {"torch.finfo(wide).min": "-math.inf", "weights.masked_fill(~mask, 0.0)": "weights"},
             ),
             "nan_repaired_too_late": (
-                "Your results are right, but you replace NaN only in the returned values. The weights of a fully masked query are NaN when they are "
-                "multiplied by the values, and in the backward pass NaN · 0 is NaN: every value gets a gradient of NaN. Prevent the NaN before the weights "
-                "are used.",
+                "Your results are right, but you replace NaN only in the returned values. The weights of a fully masked query are NaN when they multiply the "
+                "values, and in the backward pass NaN · 0 is NaN, so every value gets a gradient of NaN. Prevent the NaN before the weights are used.",
                 {
                     "torch.finfo(wide).min": "-math.inf",
                     "weights.masked_fill(~mask, 0.0)": "weights",
@@ -175,8 +176,8 @@ MISCONCEPTIONS = [
                 },
             ),
             "minus_infinity_added": (
-                "Your results are right, but some gradients are NaN. You add −∞ to masked scores: the sum passes every gradient on, and the gradient of a "
-                "fully masked softmax is NaN. A replaced score passes no gradient on.",
+                "Your results are right, but some gradients are NaN. You add −∞ to masked scores, and the softmax of a fully masked row has a gradient of "
+                "NaN, which reaches query and key through the sum. A replaced score passes no gradient on.",
                 {"2: scores = ...": "scores = scores + torch.zeros_like(scores).masked_fill(~mask, -math.inf)"},
             ),
             "weights_changed_in_place": (
@@ -194,7 +195,7 @@ MISCONCEPTIONS = [
                 {"3: weights = _": "scores = scores if dropout is None else dropout(scores)\nweights = _", "dropout(weights)": "weights"},
             ),
             "dropout_on_output": (
-                "You apply dropout to the output. Apply it to the weights, so that a query cannot rely on any one key.",
+                "You apply dropout to the output. Apply it to the weights, so that a query cannot rely on a single key.",
                 {"weights = dropout(weights)": "return dropout(weights @ value), weights"},
             ),
             "weights_before_dropout": (
@@ -202,13 +203,14 @@ MISCONCEPTIONS = [
                 {"5: weights = _": "return _ @ value, weights"},
             ),
             "dropout_twice": (
-                "You call `dropout` twice: once for the returned weights, and once for the output. Each call draws different weights to drop, so the two differ.",
+                "You call `dropout` twice: once for the returned weights, and once for the output. Each call drops different weights, so the returned weights "
+                "are not those that produced the output.",
                 {"weights @ value": "(weights if dropout is None else dropout(weights)) @ value"},
             ),
             # --- gradients
             "weights_detached": (
-                "Your results are right, but no gradient reaches query and key, because you detached the weights or computed them without gradients. Query "
-                "and key could never learn.",
+                "Your results are right, but no gradient reaches query and key, because you detached the weights or computed them under `no_grad`. Layers "
+                "before them would never learn.",
                 {"weights @ value": "weights.detach() @ value"},
             ),
             "nothing_recorded": (
@@ -223,8 +225,8 @@ MISCONCEPTIONS = [
                 {"wide = ...": "wide = query.dtype", "scores.softmax(dim=-1)": "scores.softmax(dim=-1, dtype=torch.float32)"},
             ),
             "not_widened": (
-                "You compute the dot products in half precision. In float16 those of wide vectors exceed 65504 and become infinite; in bfloat16 the spacing "
-                "of numbers near 70 is half a unit. Upcast query and key, and cast back after the softmax.",
+                "You compute the dot products in half precision. In float16, dot products of wide vectors exceed 65504 and become infinite. In bfloat16, "
+                "neighboring numbers near 70 are half a unit apart. Upcast query and key, and cast back after the softmax.",
                 {"wide = ...": "wide = query.dtype"},
             ),
             "always_float32": (
@@ -237,8 +239,8 @@ MISCONCEPTIONS = [
                 {"weights.to(value.dtype)": "weights", "weights @ value": "weights @ value.to(wide)"},
             ),
             "dtypes_mixed": (
-                "Your weights are float32 when you multiply the values in half precision by them, and PyTorch does not multiply matrices of two dtypes. Cast "
-                "the weights back after the softmax.",
+                "Your weights are float32 when they multiply values in half precision, and PyTorch does not multiply matrices of two dtypes. Cast the weights "
+                "back after the softmax.",
                 {"weights.to(value.dtype)": "weights"},
             ),
             # --- the result
@@ -262,11 +264,12 @@ MISCONCEPTIONS = [
         "attention",
         {
             "hidden_scores_made_on_the_cpu": (
-                "What you put in place of hidden scores is a tensor of its own, made on the CPU: on a GPU it meets scores that are not there. A plain number, or a tensor made with `device=scores.device`, works anywhere.",
+                "You replace hidden scores with a new tensor that is created on the CPU, so on a GPU the two devices do not match. A plain number, or a "
+                "tensor created with `device=scores.device`, works on any device.",
                 {"scores.masked_fill(~mask, torch.finfo(wide).min)": "torch.where(mask, scores, torch.full(scores.shape, torch.finfo(wide).min, dtype=wide))"},
             ),
             "root_made_on_the_cpu": (
-                "You divide by a tensor that you made, and it is on the CPU wherever the queries are. √d_k is a plain number: `math.sqrt` returns one.",
+                "You divide by a tensor that you create on the CPU, whatever device the queries are on. √d_k can be a plain number: `math.sqrt` returns one.",
                 {"math.sqrt(query.size(-1))": "torch.tensor([query.size(-1)], dtype=wide).sqrt()"},
             ),
         },

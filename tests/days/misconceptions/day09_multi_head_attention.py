@@ -26,8 +26,8 @@ MISCONCEPTIONS = [
             for id, (tell, edits) in {
                 # --- what there is to learn
                 "no_biases": (
-                    "Your projections have no biases. The paper's formula shows none, and some models leave them out. Here each of the four projections "
-                    "has a bias, as `nn.Linear` has by default.",
+                    "Your projections have no biases. The paper's formula shows none, and some models leave them out. Here each of the four projections has a "
+                    "bias, the default of `nn.Linear`.",
                     {
                         "self.w_q = ...": "self.w_q = nn.Linear(d_model, d_model, bias=False)",
                         "self.w_k = ...": "self.w_k = nn.Linear(d_model, d_model, bias=False)",
@@ -36,8 +36,8 @@ MISCONCEPTIONS = [
                     },
                 ),
                 "projections_in_a_plain_list": (
-                    "Your projections are in a plain Python list (or dict), which `nn.Module` ignores: they are missing from the state dict, and the "
-                    "optimizer does not train them. Make each of them an attribute of the module.",
+                    "Your projections are in a plain Python list (or dict), whose contents `nn.Module` ignores. They are missing from the state dict, and the "
+                    "optimizer does not train them. Make each projection an attribute of the module.",
                     {
                         "self.w_q = ...": "",
                         "self.w_k = ...": "",
@@ -50,8 +50,8 @@ MISCONCEPTIONS = [
                     },
                 ),
                 "projections_in_one": (
-                    "You have one projection of three times the width for query, key and value together. GPT does this, because there all three come from "
-                    "the same tokens. Here they need not, so each has its own projection: `w_q`, `w_k`, `w_v`.",
+                    "You have one projection of three times the width for query, key and value together. GPT does this, because there all three come from the "
+                    "same tokens. Here they can come from different tokens, so each has its own projection: `w_q`, `w_k`, `w_v`.",
                     {
                         "self.w_q = ...": "",
                         "self.w_k = ...": "",
@@ -67,8 +67,8 @@ MISCONCEPTIONS = [
                     {"self.w_k = ...": "self.w_k = self.w_q", "self.w_v = ...": "self.w_v = self.w_q"},
                 ),
                 "as_wide_as_one_head": (
-                    "Your projections of query, key and value are as wide as a single head. Each of the three holds the matrices of all h heads side by side, so it is "
-                    "d_model wide; splitting comes after.",
+                    "Your projections of query, key and value are only as wide as a single head. Each projection holds the matrices of all h heads side by "
+                    "side, so it is d_model wide. Split its output into heads afterwards.",
                     {
                         "self.w_q = ...": "self.w_q = nn.Linear(d_model, d_model // h)",
                         "self.w_k = ...": "self.w_k = nn.Linear(d_model, d_model // h)",
@@ -97,7 +97,7 @@ MISCONCEPTIONS = [
                 ),
                 # --- which goes through what
                 "query_and_key_projections_swapped": (
-                    "Your query goes through `w_k` and your key through `w_q`. Swap them, because loaded weights expect each input at its own projection.",
+                    "Your query goes through `w_k` and your key through `w_q`. Swap them: weights loaded from a file expect each input at its own projection.",
                     {
                         "q = self.w_q(query).unflatten(-1, (self.h, -1)).transpose(1, 2)\n"
                         "k = self.w_k(key).unflatten(-1, (self.h, -1)).transpose(1, 2)": "q = self.w_k(query).unflatten(-1, (self.h, -1)).transpose(1, 2)\n"
@@ -105,29 +105,27 @@ MISCONCEPTIONS = [
                     },
                 ),
                 "one_projection_for_all": (
-                    "Query, key and value all go through `w_q`. Each of the three has its own projection, so that a token can look for something other "
-                    "than what it offers.",
+                    "Query, key and value all go through `w_q`. Each has its own projection, so that what a token looks for can differ from what it offers.",
                     {"self.w_k": "self.w_q", "self.w_v": "self.w_q"},
                 ),
                 "value_from_key": (
-                    "You compute the values from `key`. In self-attention both are the same tensor, but `value` is an argument of its own, because it can "
-                    "differ.",
+                    "You compute the values from `key`. In self-attention both are the same tensor, but `value` is a separate argument, because it can differ.",
                     {"self.w_v(value)": "self.w_v(key)"},
                 ),
                 "keys_and_values_exchanged": (
-                    "Keys and values have changed places in your attention: queries are compared with what `w_v` makes, and what `w_k` makes is mixed. The order is "
-                    "query, key, value.",
+                    "You swapped keys and values: queries are compared with the output of `w_v`, and the weights mix the output of `w_k`. The order is query, "
+                    "key, value.",
                     {"attention(q, k, v, mask, _)": "attention(q, v, k, mask, _)"},
                 ),
                 "all_from_query": (
-                    "You compute keys and values from `query`, so your module does self-attention whatever the caller passes. In cross-attention they "
-                    "come from a different sequence.",
+                    "You compute keys and values from `query`, so your module does self-attention whatever the caller passes. In cross-attention, keys and "
+                    "values come from a different sequence.",
                     {"self.w_k(key)": "self.w_k(query)", "self.w_v(value)": "self.w_v(query)"},
                 ),
                 # --- heads
                 "one_wide_head": (
-                    "You attend without splitting: this is one head of width d_model, whatever h is. Split the projections into h heads, each with its "
-                    "own attention weights.",
+                    "You attend without splitting: your answer has one head of width d_model, whatever h is. Split the projections into h heads, each with "
+                    "its own attention weights.",
                     {
                         "self.w_q(query).unflatten(-1, (self.h, -1))": "self.w_q(query).unflatten(-1, (1, -1))",
                         "self.w_k(key).unflatten(-1, (self.h, -1))": "self.w_k(key).unflatten(-1, (1, -1))",
@@ -136,7 +134,7 @@ MISCONCEPTIONS = [
                 ),
                 "keys_as_long_as_queries": (
                     "You split key and value with the query's length, which works only in self-attention. In cross-attention the source has a different "
-                    "length: take it from each tensor.",
+                    "length, so use each tensor's own length.",
                     {
                         "self.w_q(query).unflatten(-1, (self.h, -1))": "self.w_q(query).view(*query.shape[:2], self.h, query.size(-1) // self.h)",
                         "self.w_k(key).unflatten(-1, (self.h, -1))": "self.w_k(key).view(*query.shape[:2], self.h, query.size(-1) // self.h)",
@@ -163,7 +161,7 @@ MISCONCEPTIONS = [
                     },
                 ),
                 "join_without_transpose": (
-                    "You join the heads by a view or reshape of (B, h, T, d_k). It keeps the order in memory, head by head, so a row of your result holds "
+                    "You join the heads with a view or reshape of (B, h, T, d_k). That keeps the order in memory, head by head, so a row of your result holds "
                     "several tokens of one head. Bring the heads of each token together first.",
                     {"self.w_o(...)": "self.w_o(heads.reshape(query.shape))"},
                 ),
@@ -174,7 +172,7 @@ MISCONCEPTIONS = [
                 ),
                 "heads_interleaved": (
                     "Your heads take every h-th feature: head 0 has features 0, h, 2h and so on. Head i should have the consecutive features i·d_k to "
-                    "(i+1)·d_k − 1, so the axis of the heads comes before the axis of their features.",
+                    "(i+1)·d_k − 1, so the head axis must come before the axis of each head's features.",
                     {
                         "q = ...": "q = self.w_q(query).unflatten(-1, (-1, self.h)).permute(0, 3, 1, 2)",
                         "k = ...": "k = self.w_k(key).unflatten(-1, (-1, self.h)).permute(0, 3, 1, 2)",
@@ -182,7 +180,7 @@ MISCONCEPTIONS = [
                     },
                 ),
                 "h_and_d_k_swapped": (
-                    "You make d_k heads of width h. Exchange the two numbers where you divide the last axis: h is the number of heads.",
+                    "You make d_k heads of width h. Swap the two numbers where you divide the last axis: h is the number of heads.",
                     {
                         "self.w_q(query).unflatten(-1, (self.h, -1))": "self.w_q(query).unflatten(-1, (-1, self.h))",
                         "self.w_k(key).unflatten(-1, (self.h, -1))": "self.w_k(key).unflatten(-1, (-1, self.h))",
@@ -190,8 +188,8 @@ MISCONCEPTIONS = [
                     },
                 ),
                 "heads_attend_to_heads": (
-                    "You divided the features into heads but did not move the heads forward. Attention works on the last two axes, which are heads and "
-                    "features in (B, T, h, d_k), so the heads of one token attend to each other.",
+                    "You divided the features into heads but did not move the head axis forward. Attention works on the last two axes, and in (B, T, h, d_k) "
+                    "these are heads and features, so the heads of one token attend to each other.",
                     {"q = _.transpose(1, 2)": "q = _", "k = _.transpose(1, 2)": "k = _", "v = _.transpose(1, 2)": "v = _", "heads.transpose(1, 2)": "heads"},
                 ),
                 "time_comes_first": (
@@ -221,12 +219,12 @@ MISCONCEPTIONS = [
                 ),
                 # --- the mask
                 "mask_ignored": (
-                    "Your result is that of attention without a mask: your module accepts the mask, but it has no effect.",
+                    "Your result is that of attention without a mask: your module accepts the mask, but the mask has no effect.",
                     {"attention(q, k, v, mask, _)": "attention(q, k, v, None, _)"},
                 ),
                 "mask_inverted": (
-                    "Your mask is inverted: it hides the keys that may be attended to. True means *may be attended to* here; in `nn.MultiheadAttention` "
-                    "it has the opposite meaning.",
+                    "Your mask is inverted: it hides the keys that may be attended to. True means *may be attended to* here; in `nn.MultiheadAttention`, True "
+                    "means *hidden*.",
                     {"1: mask = _": "mask = ~_"},
                 ),
                 "mask_without_heads": (
@@ -236,17 +234,17 @@ MISCONCEPTIONS = [
                 ),
                 "mask_axis_in_front": (
                     "Your mask gets its new axis before the batch, so its batch axis meets the heads. This raises an error, or, if B equals h, head 2 of "
-                    "every sequence gets the mask of sequence 2. The axis of the heads comes after the batch.",
+                    "every sequence gets the mask of sequence 2. The head axis comes after the batch.",
                     {"mask.unsqueeze(1)": "mask.unsqueeze(0)"},
                 ),
                 "mask_axis_after_queries": (
-                    "Your mask gets its new axis after the queries, (B, T_q, 1, T_k), so its rows are assigned to the heads. A padding mask has one row "
-                    "and still works; a causal mask does not. The heads are the second axis.",
+                    "Your mask gets its new axis after the queries, (B, T_q, 1, T_k), so its rows line up with the heads. A padding mask has only one row and "
+                    "still works, but a causal mask does not. The heads are the second axis.",
                     {"mask.unsqueeze(1)": "mask.unsqueeze(2)"},
                 ),
                 "mask_twice_an_axis": (
-                    "Your mask gets two new axes, as a mask of shape (B, T_k) would need. This mask is (1|B, 1|T_q, T_k) already, and lacks only the axis "
-                    "of the heads.",
+                    "Your mask gets two new axes, as a mask of shape (B, T_k) would need. This mask already has the shape (1|B, 1|T_q, T_k) and lacks only "
+                    "the head axis.",
                     {"1: mask = _": "mask = _.unsqueeze(2)"},
                 ),
                 "minus_1e9_in_halves": (
@@ -256,18 +254,18 @@ MISCONCEPTIONS = [
                     written_out("scores.masked_fill(~mask, -1e9)"),
                 ),
                 "empty_row_uniform": (
-                    "A fully masked query attends to all keys equally in your answer, because all its scores are equally low. Its heads should return 0, "
-                    "as `attention` of day 8 does; the output is then the bias of `w_o`.",
+                    "In your answer, a fully masked query attends to all keys equally, because all its scores are equally low. Its heads should return 0, as "
+                    "`attention` of day 8 does. The output is then the bias of `w_o`.",
                     written_out("scores.masked_fill(~mask, torch.finfo(scores.dtype).min)"),
                 ),
                 "empty_row_nan": (
-                    "A fully masked query gives NaN in your answer: all its scores are −∞, and −∞ − (−∞) is not a number. Its heads should return 0, as "
-                    "`attention` of day 8 does; the output is then the bias of `w_o`.",
+                    "In your answer, a fully masked query gives NaN: all its scores are −∞, and −∞ − (−∞) is not a number. Its heads should return 0, as "
+                    "`attention` of day 8 does. The output is then the bias of `w_o`.",
                     written_out("scores.masked_fill(~mask, -math.inf)"),
                 ),
                 "empty_row_zero": (
-                    "For a fully masked query your output is 0. Its heads return 0, but the output projection is applied to them as to every query, so "
-                    "the output is the bias of `w_o`.",
+                    "For a fully masked query, your output is 0. Its heads return 0, but the output projection applies to this query as well, so its output "
+                    "is the bias of `w_o`.",
                     {"4: return _": "out = _\nreturn out if mask is None else out * mask[:, 0].any(-1, keepdim=True)"},
                 ),
                 # --- the weights
@@ -276,11 +274,11 @@ MISCONCEPTIONS = [
                     {"weights.detach()": "None"},
                 ),
                 "weights_of_the_first_call": (
-                    "Your weights stay those of the first call. Replace them at every call.",
+                    "Your `weights` remain those of the first call. Replace them at every call.",
                     {"weights.detach()": "weights.detach() if self.weights is None else self.weights"},
                 ),
                 "weights_averaged_over_heads": (
-                    "Your `weights` are averaged over the heads, as in `nn.MultiheadAttention` by default. Store each head's own weights, (B, h, T_q, T_k).",
+                    "Your `weights` are averaged over the heads, the default of `nn.MultiheadAttention`. Store each head's own weights, (B, h, T_q, T_k).",
                     {"weights.detach": "weights.mean(dim=1).detach"},
                 ),
                 "weights_are_scores": (
@@ -294,16 +292,17 @@ MISCONCEPTIONS = [
                 ),
                 # --- dropout
                 "dropout_unused": (
-                    "Your answer drops nothing: if it has a dropout, `attention` does not receive it.",
+                    "Your answer applies no dropout: if your module has a dropout layer, `attention` does not receive it.",
                     {"self.dropout": ""},
                 ),
                 "dropout_on_output": (
-                    "You drop entries of the output instead of weights. Dropout on the output belongs to the residual connection (day 11); here it "
+                    "You apply dropout to the output instead of the weights. Dropout on the output belongs to the residual connection (day 11); here it "
                     "applies to the weights.",
                     {"self.dropout": "", "4: return _": "return self.dropout(_)"},
                 ),
                 "dropout_always_on": (
-                    "You drop in evaluation mode as well. `F.dropout` does not know the module's mode; an `nn.Dropout` that is part of the module follows it.",
+                    "You apply dropout in evaluation mode as well. `F.dropout` does not know the module's mode, but an `nn.Dropout` that is part of the "
+                    "module follows it.",
                     {"attention(q, k, v, mask, _)": "attention(q, k, v, mask, lambda w: F.dropout(w, _.p))"},
                 ),
                 "dropout_p_not_passed": (
@@ -315,16 +314,16 @@ MISCONCEPTIONS = [
                     {"dropout=0.1": "dropout=0.0"},
                 ),
                 "dropout_keeps_for_drops": (
-                    "Your dropout keeps each weight with probability p. In PyTorch and in the paper, p is the probability of dropping it.",
+                    "Your dropout keeps each weight with probability p. In PyTorch and in the paper, p is the probability of dropping a weight.",
                     {"nn.Dropout(dropout)": "nn.Dropout(1 - dropout)"},
                 ),
                 "dropout_is_a_number": (
-                    "You pass the probability to `attention`. Pass something that can be called on the weights, such as an `nn.Dropout`.",
+                    "You pass the dropout probability to `attention`. Pass something that can be called on the weights, such as an `nn.Dropout`.",
                     {"nn.Dropout(dropout)": "dropout"},
                 ),
                 # --- what does not belong here
                 "residual_inside": (
-                    "You add the query to the result. The residual connection belongs to the layer (day 11); added here, it would be there twice.",
+                    "You add the query to the result. The residual connection belongs to the layer (day 11), which would then add it a second time.",
                     {"4: return _": "return query + _"},
                 ),
                 "heads_in_float32": (
@@ -340,8 +339,8 @@ MISCONCEPTIONS = [
         {
             # An answer need not have the switch, so a wrong one ignores it, too. (The text stays findable for a second mistake.)
             "fused_drops_in_evaluation_mode": (
-                "When the weights are not stored, you drop in evaluation mode as well. The fused kernel is a function and does not know the module's "
-                "mode: pass it a probability of 0 in evaluation mode.",
+                "When the weights are not stored, you apply dropout in evaluation mode as well. The fused kernel is a function that does not know the "
+                "module's mode: pass it a probability of 0 in evaluation mode.",
                 {"_ if self.training else 0.0": "_"},
             ),
         },
@@ -351,7 +350,8 @@ MISCONCEPTIONS = [
         "MultiHeadedAttention",
         {
             "heads_joined_on_the_cpu": (
-                "You join the heads in a tensor that you made on the CPU. Make it on the device of what goes into it: `device=query.device`, or `torch.zeros_like`.",
+                "You join the heads in a tensor that you create on the CPU. Create it on the device of its contents: `device=query.device`, or "
+                "`torch.zeros_like`.",
                 {"heads.transpose(1, 2).flatten(-2)": "torch.zeros(query.shape, dtype=query.dtype) + heads.transpose(1, 2).flatten(-2)"},
             ),
         },

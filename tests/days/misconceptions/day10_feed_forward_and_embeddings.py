@@ -2,7 +2,10 @@
 
 from course.judging.misconceptions import of, on_devices
 
-DROPOUT_IN_EVALUATION = "You drop in evaluation mode as well. `F.dropout` does not know the module's mode; an `nn.Dropout` that is part of the module follows `train()` and `eval()`."
+DROPOUT_IN_EVALUATION = (
+    "You apply dropout in evaluation mode as well. `F.dropout` does not know the module's mode, but an `nn.Dropout` that is part of the module follows `train()` "
+    "and `eval()`."
+)
 DROPOUT_NOT_PASSED_ON = "Your dropout ignores the given probability: `nn.Dropout()` without an argument drops half of all values."
 DROPOUT_AS_SHARE_KEPT = "You keep values with probability p. In the paper and in PyTorch, p is the probability of dropping a value."
 MISCONCEPTIONS = [
@@ -39,8 +42,8 @@ MISCONCEPTIONS = [
 """,
             ),
             "linear_sizes_swapped": (
-                "You swapped the two sizes of both layers. `nn.Linear` takes the input width first and then the output width, although it stores its "
-                "weight as (out, in).",
+                "You swapped the two sizes of both layers. `nn.Linear` takes the input width first and the output width second, although it stores its weight "
+                "as (out, in).",
                 {"self.w_1 = _\nself.w_2 = nn.Linear(d_ff, d_model)": "self.w_1 = nn.Linear(d_ff, d_model)\nself.w_2 = _"},
             ),
             "hidden_always_four_times_as_wide": (
@@ -53,11 +56,11 @@ MISCONCEPTIONS = [
             ),
             # --- PositionwiseFeedForward: the cut
             "relu_missing": (
-                "There is no ReLU between your two layers. Without it they are equivalent to one linear layer.",
+                "There is no ReLU between your two layers. Without a ReLU, the two are equivalent to one linear layer.",
                 {"self.w_1(x).relu()": "self.w_1(x)"},
             ),
             "relu_at_the_end": (
-                "Your ReLU comes after the second layer instead of between the two. The output could then never be negative.",
+                "Your ReLU comes after the second layer instead of between the two layers, so your output is never negative.",
                 {"self.w_1(x).relu()": "self.w_1(x)", "return _": "return _.relu()"},
             ),
             "relu_on_input": (
@@ -65,7 +68,7 @@ MISCONCEPTIONS = [
                 {"self.w_1(x).relu()": "self.w_1(x.relu())"},
             ),
             "relu_before_bias": (
-                "You apply the ReLU before you add the bias b₁. The bias sets where each hidden unit becomes active, so it is inside the maximum.",
+                "You apply the ReLU before you add the bias b₁. The bias sets where each hidden unit becomes active, so it must be inside the maximum.",
                 {"self.w_1(x).relu()": "(x @ self.w_1.weight.T).relu() + self.w_1.bias"},
             ),
             "gelu": (
@@ -73,8 +76,8 @@ MISCONCEPTIONS = [
                 {"self.w_1(x).relu()": "nn.functional.gelu(self.w_1(x))"},
             ),
             "shortcut_inside": (
-                "You add x to the output. The residual connection is not part of this network: `SublayerConnection` of day 11 adds it, so it would be "
-                "there twice.",
+                "You add x to the output. The residual connection is not part of this network: `SublayerConnection` of day 11 adds x, so x would be added "
+                "twice.",
                 {"return _": "return x + _"},
             ),
             "three_axes_only": (
@@ -89,11 +92,11 @@ MISCONCEPTIONS = [
             ),
             # --- PositionwiseFeedForward: dropout
             "dropout_on_output": (
-                "You apply dropout to the output. Apply it to the hidden values; the output gets its own dropout on day 11, just before it is added.",
+                "You apply dropout to the output. Apply it to the hidden values. The output gets its own dropout on day 11, just before it is added to x.",
                 {"self.dropout(_)": "_", "return _": "return self.dropout(_)"},
             ),
             "no_dropout": (
-                "Your network drops nothing. In training mode each hidden value is dropped with the given probability.",
+                "Your network applies no dropout. In training mode, each hidden value is dropped with the given probability.",
                 {"self.dropout(_)": "_"},
             ),
             "dropout_in_evaluation": (
@@ -109,8 +112,8 @@ MISCONCEPTIONS = [
                 {"nn.Dropout(dropout)": "nn.Dropout(1 - dropout)"},
             ),
             "dropout_not_made_up_for": (
-                "You drop hidden values but leave the others unchanged, so their sum is smaller in training than in evaluation. Divide the remaining "
-                "values by 1 − p, so that the expected value stays the same.",
+                "You drop hidden values but leave the others unchanged, so their sum is smaller in training than in evaluation. Divide the remaining values "
+                "by 1 − p, so that their expected sum stays the same.",
                 {"hidden = self.dropout(_)": "hidden = _\nif self.training:\n    hidden = hidden * (torch.rand_like(hidden) >= self.dropout.p)"},
             ),
             "whole_vectors_dropped": (
@@ -118,7 +121,7 @@ MISCONCEPTIONS = [
                 {"hidden = self.dropout(_)": "hidden = _\nhidden = hidden * self.dropout(torch.ones_like(hidden[..., :1]))"},
             ),
             "no_dropout_unless_asked": (
-                "Your default dropout is 0. The default is the paper's P_drop of 0.1 (§5.4).",
+                "Your default dropout is 0. The default should be the paper's P_drop of 0.1 (§5.4).",
                 {"dropout=0.1": "dropout=0.0"},
             ),
         },
@@ -128,7 +131,7 @@ MISCONCEPTIONS = [
         {
             # --- Embeddings
             "table_named_otherwise": (
-                "Your embedding matrix is not called `lut`. The checks set weights by their names.",
+                "Your embedding matrix is not called `lut`. The checks set weights by name, so use this name.",
                 """class Embeddings(nn.Module):
     def __init__(self, d_model, vocab):
         super().__init__()
@@ -141,8 +144,8 @@ MISCONCEPTIONS = [
 """,
             ),
             "table_turned": (
-                "Your embedding matrix has a row for each feature and a column for each token. `nn.Embedding` takes the number of rows first, one row for "
-                "each token; the exercise takes its arguments in the other order.",
+                "Your embedding matrix has a row for each feature and a column for each token. `nn.Embedding` takes the number of rows first, which is the "
+                "number of tokens. The exercise takes its two arguments in the other order.",
                 {"nn.Embedding(vocab, d_model)": "nn.Embedding(d_model, vocab)"},
             ),
             "not_scaled": (
@@ -157,22 +160,22 @@ MISCONCEPTIONS = [
                 {"nn.init.normal_(self.lut.weight, std=d_model**-0.5)": "pass", "_ * math.sqrt(self.d_model)": "_"},
             ),
             "scaled_by_d_model": (
-                "You multiply by d_model. The factor is its square root: the rows initially have length 1, and each of the d_model features should have "
-                "size 1.",
+                "You multiply by d_model. The factor is √d_model: initially each row has length 1, and afterwards each of its d_model features should be "
+                "about 1 in size.",
                 {"math.sqrt(_)": "_"},
             ),
             "divided_by_root": (
-                "You divide by √d_model, as attention divides its scores by √d_k. Multiply the embeddings by it: the entries of the matrix are small.",
+                "You divide by √d_model, the way attention divides its scores by √d_k. Multiply the embeddings by √d_model: the entries of the matrix are "
+                "small.",
                 {"self.lut(tokens) * _": "self.lut(tokens) / _"},
             ),
             "scale_as_an_array": (
-                "In half precision your result is float32. Your factor is a tensor with an axis, and such a tensor takes part in type promotion; a plain "
-                "number does not.",
+                "In half precision your result is float32. Your factor is a tensor with an axis, which takes part in type promotion; a plain number does not.",
                 {"math.sqrt(_)": "torch.tensor([float(_)], device=tokens.device).sqrt()"},
             ),
             "padding_index": (
-                "Your embedding matrix has a padding index, so token 0 never gets a gradient, and its row is initialized to 0. The masks handle padding; "
-                "here every row learns.",
+                "Your embedding matrix has a padding index, so the row of token 0 is initialized to 0 and never gets a gradient. The masks handle padding; "
+                "here every row must learn.",
                 {
                     "self.lut = nn.Embedding(vocab, d_model)\n_": "self.lut = nn.Embedding(vocab, d_model, padding_idx=0)\n"
                     "_\n"
@@ -181,17 +184,17 @@ MISCONCEPTIONS = [
                 },
             ),
             "table_detached": (
-                "No gradient reaches your embedding matrix. You look up rows in a detached copy (`.data`, `.detach()`) instead of the parameter, so it "
-                "never learns.",
+                "No gradient reaches your embedding matrix: you look up rows in a detached copy (`.data`, `.detach()`), not in the parameter. The matrix "
+                "would never learn.",
                 {"self.lut(tokens)": "self.lut.weight.data[tokens]"},
             ),
             "two_axes_only": (
-                "Your embeddings require exactly two axes of ids. Every id is looked up separately, so accept any number of leading axes.",
+                "Your embeddings require ids with exactly two axes. Each id is looked up separately, so accept any number of leading axes.",
                 {"return _": "batch, time = tokens.shape\nreturn _"},
             ),
             "starts_at_deviation_1": (
-                "Your embedding matrix is initialized with a standard deviation of 1, the default of `nn.Embedding`. Multiplied by √d_model this is far "
-                "too large: at width 512 a feature is about 23, and the positions added to it are at most 1.",
+                "Your embedding matrix is initialized with a standard deviation of 1, the default of `nn.Embedding`. After the multiplication by √d_model, "
+                "the features are far too large: about 23 at width 512, while the positions added to them are at most 1.",
                 {"nn.init.normal_(self.lut.weight, std=d_model**-0.5)": "pass"},
             ),
             "starts_at_variance_root": (
@@ -200,17 +203,17 @@ MISCONCEPTIONS = [
                 {"d_model**-0.5": "1 / d_model"},
             ),
             "starts_uniform": (
-                "Your embedding matrix has the right standard deviation, but a uniform distribution. N is the normal distribution.",
+                "Your embedding matrix has the right standard deviation, but a uniform distribution. N stands for the normal distribution.",
                 {"nn.init.normal_(_, std=d_model**-0.5)": "nn.init.uniform_(_, -((3 / d_model) ** 0.5), (3 / d_model) ** 0.5)"},
             ),
             "starts_by_xavier": (
-                "You use Xavier initialization, whose standard deviation also depends on the number of tokens: a larger vocabulary gives smaller vectors. "
-                "A row is looked up and not summed over, so only d_model counts.",
+                "You use Xavier initialization, whose standard deviation also depends on the number of tokens: a larger vocabulary gives smaller vectors. A "
+                "lookup does not sum over the rows, so only d_model matters.",
                 {"nn.init.normal_": "nn.init.xavier_uniform_", "std=d_model**-0.5": ""},
             ),
             "starts_at_a_fiftieth": (
-                "Your embedding matrix is initialized with a standard deviation of 0.02, as in BERT and GPT-2, whose embeddings are not multiplied by "
-                "√d_model. Here it is 1/√d_model.",
+                "Your embedding matrix is initialized with a standard deviation of 0.02, as in BERT and GPT-2, which do not multiply their embeddings by "
+                "√d_model. Here the standard deviation is 1/√d_model.",
                 {"d_model**-0.5": "0.02"},
             ),
         },
@@ -220,22 +223,22 @@ MISCONCEPTIONS = [
         {
             # --- PositionalEncoding: the table
             "table_is_a_parameter": (
-                "Your table is an `nn.Parameter`. The sines are not learned: as a parameter they would be counted, reinitialized, and changed by an "
-                "optimizer. A buffer also moves with the module.",
+                "Your table is an `nn.Parameter`, so it would be counted, reinitialized, and changed by an optimizer. The sines are not learned. A buffer "
+                "moves with the module, too, and no optimizer changes it.",
                 {"self.register_buffer('pe', _, persistent=False)": "self.pe = nn.Parameter(_)"},
             ),
             "table_is_an_attribute": (
-                "Your table is a plain attribute, so it does not move with the module: on a GPU the sum raises an error, and in half precision the result "
-                "is float32. Register it as a buffer.",
+                "Your table is a plain attribute, so it does not move with the module. On a GPU the sum raises an error, and in half precision the result is "
+                "float32. Register the table as a buffer.",
                 {"self.register_buffer('pe', _, persistent=False)": "self.pe = _"},
             ),
             "table_left_in_float64": (
-                "Your table is float64, so a float32 model becomes float64 at its first addition. Compute the table in float64, and store it in the "
-                "default dtype.",
+                "Your table is float64, so the first addition turns the activations of a float32 model into float64. Compute the table in float64, and store "
+                "it in the default dtype.",
                 {"torch.get_default_dtype()": "torch.float64"},
             ),
             "table_without_batch_axis": (
-                "Your table is (max_len, d_model). The sums are right, but `pe` should have a leading axis of length 1 for the batch.",
+                "Your table has shape (max_len, d_model). The sums are right, but `pe` should have a leading axis of length 1 for the batch.",
                 {
                     "table.unsqueeze(0)": "table",
                     "x.size(1) > self.pe.size(1)": "x.size(1) > self.pe.size(0)",
@@ -243,8 +246,8 @@ MISCONCEPTIONS = [
                 },
             ),
             "time_first": (
-                "Your table is (max_len, 1, d_model), with time as the first axis, as in a well-known tutorial. Here the batch comes first, so your "
-                "module adds one vector to each *sequence*, the same for all its tokens.",
+                "Your table has shape (max_len, 1, d_model), with time as the first axis, as in a well-known tutorial. Here the batch comes first, so your "
+                "module adds the same vector to all tokens of a sequence.",
                 {"table.unsqueeze(0)": "table.unsqueeze(1)", "x.size(1) > self.pe.size(1)": "False", "self.pe[:, : x.size(1)]": "self.pe[: x.size(0)]"},
             ),
             "halves_concatenated": (
@@ -252,20 +255,21 @@ MISCONCEPTIONS = [
                 {"table[:, 0::2] = _": "table[:, : even.numel()] = _", "table[:, 1::2] = _": "table[:, even.numel() :] = _"},
             ),
             "sine_and_cosine_swapped": (
-                "Your cosines are in the even columns and your sines in the odd ones. It is the other way round: position 0 has the row 0, 1, 0, 1 …, "
-                "because sin 0 = 0 comes first.",
+                "Your even columns hold cosines and your odd columns hold sines. Swap them: the row of position 0 is 0, 1, 0, 1, …, because sin 0 = 0 comes "
+                "first.",
                 {"table[:, 0::2] = angles.sin()\ntable[:, 1::2] = angles.cos()[_]": "table[:, 0::2] = angles.cos()\ntable[:, 1::2] = angles.sin()[_]"},
             ),
             "exponent_without_two": (
-                "Your exponent is i / d_model, half of the right one. i counts the pairs; 2i is the index of the even column.",
+                "Your exponent is i / d_model, half of what it should be. i counts the pairs; 2i is the index of the even column.",
                 {"even / d_model": "even / 2 / d_model"},
             ),
             "exponent_doubled": (
-                "Your exponent is twice the right one. The even column indices 0, 2, 4 and so on are the paper's 2i already.",
+                "Your exponent is twice what it should be. The even column indices 0, 2, 4 and so on are already the paper's 2i.",
                 {"even / d_model": "2 * even / d_model"},
             ),
             "cosine_with_its_own_exponent": (
-                "Each of your columns has an exponent of its own: the cosine's is larger than that of the sine beside it. Sine and cosine of a pair share one angle.",
+                "Each of your columns has its own exponent: that of a cosine is larger than that of the sine next to it. The sine and the cosine of a pair "
+                "must have the same angle.",
                 {
                     "torch.arange(0, d_model, 2, dtype=_)": "torch.arange(d_model, dtype=_)",
                     "angles.sin()": "angles.sin()[:, 0::2]",
@@ -273,27 +277,27 @@ MISCONCEPTIONS = [
                 },
             ),
             "base_1000": (
-                "Your base is 1000. The paper's is 10000, so that the longest wavelength is near 10000 · 2π.",
+                "Your base is 1000. The paper's base is 10000, so its longest wavelength is near 10000 · 2π.",
                 {"10000": "1000"},
             ),
             "multiplied_by_the_power": (
-                "You multiply the position by 10000^(2i/d_model). Divide by it: the wavelengths grow from left to right.",
+                "You multiply the position by 10000^(2i/d_model). Divide by this power instead, so that the wavelengths grow from left to right.",
                 {"position / _": "position * _"},
             ),
             "positions_from_1": (
-                "Your positions begin at 1. They begin at 0, so the first row is 0, 1, 0, 1 …",
+                "Your positions start at 1. They should start at 0, so that the first row is 0, 1, 0, 1, …",
                 {"torch.arange(max_len, dtype=_)": "torch.arange(1, max_len + 1, dtype=_)"},
             ),
             "odd_width_fails": (
-                "Your table works for even widths only. An odd width has one cosine fewer than sines.",
+                "Your table works only for even widths. An odd width has one cosine fewer than it has sines.",
                 {"_[:, : d_model // 2]": "_"},
             ),
             "max_len_ignored": (
-                "Your table always has 5000 positions. That is only the default of `max_len`.",
+                "Your table always has 5000 positions. That is only the default of `max_len`. Use the argument.",
                 {"1: max_len": "5000", "2: max_len": "5000"},
             ),
             "default_of_512": (
-                "The default of `max_len` is 512 in your answer, as in many models. Here it is 5000.",
+                "In your answer the default of `max_len` is 512, as in many models. Here the default is 5000.",
                 {"max_len=5000": "max_len=512"},
             ),
             # --- PositionalEncoding: the sum
@@ -302,7 +306,7 @@ MISCONCEPTIONS = [
                 {"self.pe[:, : x.size(1)]": "self.pe"},
             ),
             "cut_by_the_batch": (
-                "You cut the table to the number of *sequences*. The batch is the first axis of x; the tokens are its second axis.",
+                "You cut the table to the number of *sequences*. The first axis of x is the batch; the second axis is the tokens.",
                 {"1: x.size(1)": "x.size(0)"},
             ),
             "scaled_here_as_well": (
@@ -310,16 +314,17 @@ MISCONCEPTIONS = [
                 {"x + _": "x * x.size(-1) ** 0.5 + _"},
             ),
             "x_not_added": (
-                "You return the positions alone. Add them to x.",
+                "You return only the positions. Add them to x.",
                 {"x + _": "torch.zeros_like(x) + _"},
             ),
             "x_changed_in_place": (
-                "Your result is right, but you changed x in place. An in-place addition overwrites the caller's tensor, and PyTorch raises an error if it "
-                "is a leaf that requires a gradient.",
+                "Your result is right, but you changed x in place. An in-place addition overwrites the caller's tensor, and PyTorch raises an error if x is a "
+                "leaf that requires grad.",
                 {"return self.dropout(x + _)": "x += _\nreturn self.dropout(x)"},
             ),
             "x_detached": (
-                "No gradient passes through your sum, because x was detached (`.data`, `.detach()` or `no_grad`). The embeddings below need this gradient.",
+                "No gradient passes through your sum, because x was detached (`.data`, `.detach()` or `no_grad`). The embedding layer below needs this "
+                "gradient.",
                 {"x + _": "x.detach() + _"},
             ),
             # --- PositionalEncoding: dropout
@@ -332,7 +337,7 @@ MISCONCEPTIONS = [
                 {"self.dropout(x + _)": "self.dropout(x) + self.dropout(_.expand_as(x))"},
             ),
             "no_dropout_on_sum": (
-                "Your module drops nothing. In training mode each feature of the sum is dropped with the given probability.",
+                "Your module applies no dropout. In training mode, each feature of the sum is dropped with the given probability.",
                 {"self.dropout(_)": "_"},
             ),
             "positions_dropped_in_evaluation": (
@@ -354,7 +359,7 @@ MISCONCEPTIONS = [
         "PositionalEncoding",
         {
             "table_beside_the_buffer": (
-                "You add positions that are on the CPU, wherever `x` is. `module.to(device)` moves parameters and buffers and nothing else: add the buffer `pe` itself.",
+                "You add positions that are on the CPU, wherever `x` is. `module.to(device)` moves only parameters and buffers, so add the buffer `pe` itself.",
                 {
                     "self.register_buffer('pe', table.unsqueeze(0), persistent=False)": "self.register_buffer('pe', table.unsqueeze(0), persistent=False)\nself.table = self.pe",
                     "x + self.pe[...]": "x + self.table[:, :x.size(1)].to(x.dtype)",

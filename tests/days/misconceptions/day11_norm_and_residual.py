@@ -17,9 +17,9 @@ MISCONCEPTIONS = [
         {
             # --- LayerNorm: names and starts
             "as_in_the_annotated_transformer": (
-                "This is the layer norm of the Annotated Transformer, which differs in three points: its parameters are called `a_2` and `b_2`, its "
-                "standard deviation divides by n − 1, and ε is added after the root. Here they are `gain` and `bias`, the variance divides by n, and ε is "
-                "under the root.",
+                "This is the layer norm of the Annotated Transformer, which differs in three points: its parameters are called `a_2` and `b_2`, its standard "
+                "deviation divides by n − 1, and ε is added after the root. Here the names are `gain` and `bias`, the variance divides by n, and ε is under "
+                "the root.",
                 """class LayerNorm(nn.Module):
     def __init__(self, features, eps=1e-6):
         super().__init__()
@@ -47,11 +47,11 @@ MISCONCEPTIONS = [
 """,
             ),
             "gain_is_no_parameter": (
-                "Your gain and bias are not `nn.Parameter`s. The optimizer finds only parameters, so these two would never learn.",
+                "Your gain and bias are not `nn.Parameter`s. The optimizer receives only parameters, so gain and bias would never learn.",
                 {"self.gain = nn.Parameter(_)": "self.gain = _", "self.bias = nn.Parameter(_)": "self.bias = _"},
             ),
             "one_gain_for_all_features": (
-                "Your gain and bias are a single number each. Every feature has its own gain and bias.",
+                "Your gain and bias are a single number each. Every feature should have its own gain and bias.",
                 {"torch.ones(features)": "torch.ones(1)", "torch.zeros(features)": "torch.zeros(1)"},
             ),
             "gain_starts_at_0": (
@@ -60,21 +60,21 @@ MISCONCEPTIONS = [
             ),
             # --- LayerNorm: which numbers
             "norm_over_time": (
-                "Your mean and variance run over the tokens, the last axis but one. Normalize each vector over its own features.",
+                "Your mean and variance are computed over the tokens, the second-to-last axis. Normalize each vector over its own features.",
                 {"1: dim=-1": "dim=-2"},
             ),
             "norm_over_everything": (
-                "You compute one mean and one variance over the entire tensor. Compute them for every vector, over its features.",
+                "You compute one mean and one variance over the entire tensor. Compute both for every vector, over its features.",
                 statistics("(wide - mean).square().mean()", "wide.mean()"),
             ),
             "batch_norm": (
-                "You normalize each feature over all vectors: this is batch norm. Layer norm normalizes each vector over its own features, so a sentence "
-                "gives the same result in every batch.",
+                "You normalize each feature over all vectors: this is batch norm. Layer norm normalizes each vector over its own features, so a sentence gets "
+                "the same result in every batch.",
                 {"1: dim=-1": "dim=tuple(range(x.dim() - 1))"},
             ),
             "keepdim_forgotten": (
-                "Your mean or variance has lost the axis over which it was computed, so it broadcasts along the wrong axis: one vector alone works, a "
-                "batch does not. Keep that axis, with length 1.",
+                "Your mean or variance has lost the axis over which it was computed, so it broadcasts along the wrong axis. A single vector works; a batch "
+                "does not. Keep that axis, with length 1.",
                 {"1: keepdim=True": ""},
             ),
             # --- LayerNorm: the variance
@@ -102,8 +102,8 @@ MISCONCEPTIONS = [
                 {"correction=0": ""},
             ),
             "sum_for_mean": (
-                "Your variance is the sum of the squares instead of their mean. So every vector comes out with length 1 instead of variance 1, too small "
-                "by a factor of √n.",
+                "Your variance is the sum of the squares, not their mean. Every vector then has length 1 instead of variance 1: it is too small by a factor "
+                "of √n.",
                 statistics("(wide - mean).square().sum(dim=-1, keepdim=True)"),
             ),
             "variance_by_difference": (
@@ -116,7 +116,7 @@ MISCONCEPTIONS = [
                 "You divide by the root mean square without subtracting the mean: this is RMSNorm, the subject of day 28. Layer norm subtracts the mean first.",
                 statistics("wide.square().mean(dim=-1, keepdim=True)", "0.0"),
             ),
-            "not_centred": (
+            "not_centered": (
                 "You divide by the standard deviation, but do not subtract the mean. Before the bias is added, the result should have mean 0.",
                 {"centered = ...": "centered = wide"},
             ),
@@ -129,14 +129,14 @@ MISCONCEPTIONS = [
                 {"_.rsqrt": "_.reciprocal"},
             ),
             "statistics_detached": (
-                "Your results are right, but your gradients are not: you treat mean and standard deviation as constants (`detach`, `no_grad`). They "
+                "Your results are right, but your gradients are not: you treat the mean and the standard deviation as constants (`detach`, `no_grad`). Both "
                 "depend on x, so gradients must flow through them.",
                 {"centered = ...": "centered = wide - mean.detach()", "variance + self.eps": "variance.detach() + self.eps"},
             ),
             # --- LayerNorm: eps
             "eps_outside_the_root": (
-                "You add ε to the standard deviation, after the root. It belongs under the root. The two differ where the variance is as small as ε, and "
-                "at variance 0 the gradient of the root alone is NaN.",
+                "You add ε to the standard deviation, after the root. Add it to the variance, under the root. The difference is large where the variance is "
+                "about as small as ε, and at variance 0 the gradient of the root alone is NaN.",
                 {"centered * _.rsqrt()": "centered / (variance.sqrt() + self.eps)"},
             ),
             "eps_forgotten": (
@@ -161,18 +161,18 @@ MISCONCEPTIONS = [
                 {"self.gain * normalized": "normalized"},
             ),
             "bias_forgotten": (
-                "Your bias has no effect: every feature is off by a constant of its own. Add it at the end.",
+                "Your bias has no effect: each feature is off by the same amount in every vector. Add the bias at the end.",
                 {"_ + self.bias": "_"},
             ),
             # --- LayerNorm: dtypes and side effects
             "halves_not_widened": (
-                "In float16 your squares, or their mean, overflow: 300² is 90,000, and the largest number of float16 is 65504. Compute mean and variance "
-                "in float32, and cast back to the dtype of x after the division.",
+                "In float16 your squares, or their mean, overflow: 300² is 90,000, but the largest float16 number is 65504. Compute mean and variance in "
+                "float32, and cast back to the dtype of x after the division.",
                 {"wide = ...": "wide = x"},
             ),
             "float32_for_everything": (
-                "Your result is always float32. Return the dtype of x. Upcasting half precision is right, but float64 must not be converted to float32, "
-                "because it loses more than half of its digits.",
+                "Your result is always float32. Return the dtype of x. Upcasting half precision is right, but float64 must not be converted to float32, which "
+                "loses more than half of its digits.",
                 {
                     "wide = ...": "wide = x.float()",
                     **statistics(),
@@ -180,20 +180,20 @@ MISCONCEPTIONS = [
                 },
             ),
             "halves_left_in_float32": (
-                "In half precision your result is float32. You upcast x, which is right; cast the result back.",
+                "In half precision your result is float32. Upcasting x is right, but cast the result back.",
                 {"_.to(x.dtype)": "_"},
             ),
             "float64_narrowed": (
-                "You always compute in float32. This is right for half precision, but float64 loses nine of its sixteen digits.",
+                "You always compute in float32. That is right for half precision, but float64 loses nine of its sixteen digits.",
                 {
                     "wide = ...": "wide = x.float()",
                     **statistics(),
                     "centered * _.rsqrt()": "centered / _.sqrt()",
                 },
             ),
-            "x_centred_in_place": (
+            "x_centered_in_place": (
                 "You subtract the mean from x in place. The caller still needs x for the residual connection. (And PyTorch raises an error if x is a leaf "
-                "that requires a gradient.)",
+                "that requires grad.)",
                 {"wide = _": "x -= x.mean(dim=-1, keepdim=True)\nwide = _"},
             ),
         },
@@ -220,12 +220,12 @@ MISCONCEPTIONS = [
                 {"LayerNorm(size)": "nn.LayerNorm(size)"},
             ),
             "norm_without_parameters": (
-                "Your connection has no `norm` among its submodules, so its parameters cannot be learned. Create it once in `__init__`, as the attribute "
-                "`norm`.",
+                "Your connection has no submodule `norm`, so the gain and bias of its norm cannot be learned. Create the layer norm once in `__init__`, as "
+                "the attribute `norm`.",
                 {"self.norm = LayerNorm(size)": "pass", "1: self.norm": "LayerNorm(x.size(-1)).to(x)", "2: self.norm": "LayerNorm(x.size(-1)).to(x)"},
             ),
             "pre_norm_by_default": (
-                "Your default is pre-norm, as in most later models. The paper normalizes after the addition, and so does the default here.",
+                "Your default is pre-norm, as in most later models. Here the default is post-norm, as in the paper: it normalizes after the addition.",
                 {"norm='post'": "norm='pre'"},
             ),
             "always_pre_norm": (
@@ -237,7 +237,7 @@ MISCONCEPTIONS = [
                 {"1: return ...": "return self.norm(x + self.dropout(sublayer(x)))"},
             ),
             "pre_and_post_exchanged": (
-                "You exchanged the two arrangements. Post-norm normalizes the sum, after the sublayer; pre-norm normalizes the input of the sublayer.",
+                "You swapped the two arrangements. Post-norm normalizes the sum, after the sublayer; pre-norm normalizes the input of the sublayer.",
                 {"self.pre": "not self.pre"},
             ),
             "shortcut_from_the_normed": (
@@ -245,7 +245,7 @@ MISCONCEPTIONS = [
                 {"1: return ...": "x = self.norm(x)\nreturn x + self.dropout(sublayer(x))"},
             ),
             "normed_before_and_after": (
-                "In pre-norm you also normalize the sum. Normalize only the input of the sublayer; a pre-norm stack has one additional layer norm at its end.",
+                "In pre-norm you also normalize the sum. Normalize only the input of the sublayer. A pre-norm stack has an additional layer norm at its end.",
                 {"1: return _": "return self.norm(_)"},
             ),
             "norm_inside_the_branch": (
@@ -257,7 +257,7 @@ MISCONCEPTIONS = [
                 {"return x + _": "return _", "self.norm(x + _)": "self.norm(_)"},
             ),
             "asked_twice": (
-                "You call the sublayer twice. The second call costs as much as the first, draws a different dropout, and overwrites stored results such "
+                "You call the sublayer twice. The second call costs as much as the first, draws a different dropout mask, and overwrites stored results such "
                 "as attention weights.",
                 {"1: return _": "sublayer(self.norm(x))\nreturn _", "2: return _": "sublayer(x)\nreturn _"},
             ),
@@ -267,7 +267,7 @@ MISCONCEPTIONS = [
                 {"1: sublayer(_)": "sublayer.forward(_)", "sublayer(x)": "sublayer.forward(x)"},
             ),
             "output_added_in_place": (
-                "You add in place to the sublayer's output. The sublayer may still use this tensor, and it can even be x itself.",
+                "You add in place to the sublayer's output. The sublayer may still use this tensor, which can even be x itself.",
                 {"return x + _": "output = _\noutput += x\nreturn output", "return self.norm(x + _)": "output = _\noutput += x\nreturn self.norm(output)"},
             ),
             "x_added_to_in_place": (
@@ -292,12 +292,12 @@ MISCONCEPTIONS = [
                 {"1: x + self.dropout(_)": "self.dropout(x) + _", "x + self.dropout(sublayer(x))": "self.dropout(x) + sublayer(x)"},
             ),
             "nothing_dropped": (
-                "Your connection drops nothing. In training mode each feature of the sublayer's output is dropped with the given probability.",
+                "Your connection applies no dropout. In training mode, each feature of the sublayer's output is dropped with the given probability.",
                 {"1: self.dropout(_)": "_", "self.dropout(sublayer(x))": "sublayer(x)"},
             ),
             "dropout_in_evaluation": (
-                "You drop in evaluation mode as well. `F.dropout` does not know the module's mode; an `nn.Dropout` that is part of the module follows "
-                "`train()` and `eval()`.",
+                "You apply dropout in evaluation mode as well. `F.dropout` does not know the module's mode, but an `nn.Dropout` that is part of the module "
+                "follows `train()` and `eval()`.",
                 {
                     "1: self.dropout(_)": "nn.functional.dropout(_, self.dropout.p)",
                     "self.dropout(sublayer(x))": "nn.functional.dropout(sublayer(x), self.dropout.p)",
@@ -312,8 +312,8 @@ MISCONCEPTIONS = [
                 {"nn.Dropout(dropout)": "nn.Dropout(1 - dropout)"},
             ),
             "whole_branches_dropped": (
-                "You drop all features of a token, or none. Drop each feature independently. (Dropping entire branches is called stochastic depth, a "
-                "different technique.)",
+                "You drop all features of a token, or none. Drop each feature independently. (Dropping an entire sublayer is a different technique, called "
+                "stochastic depth.)",
                 {
                     "return x + self.dropout(_)": "kept = self.dropout(torch.ones_like(x[..., :1]))\nreturn x + kept * _",
                     "2: return ...": "kept = self.dropout(torch.ones_like(x[..., :1]))\nreturn self.norm(x + kept * sublayer(x))",
@@ -326,7 +326,7 @@ MISCONCEPTIONS = [
         {
             # --- clones
             "one_module_many_times": (
-                "Your list contains the module itself, n times. All layers then share one set of weights. Make copies.",
+                "Your list contains the module itself, n times, so all layers share one set of weights. Make copies.",
                 {"(... for _ in range(n))": "[module] * n"},
             ),
             "shallow_copies": (
@@ -334,7 +334,7 @@ MISCONCEPTIONS = [
                 {"copy.deepcopy": "copy.copy"},
             ),
             "the_original_first": (
-                "The first of your clones is the module itself. Return n copies, none of them the original.",
+                "Your first clone is the module itself. Return n copies, none of which is the original.",
                 {"(... for _ in range(n))": "[module, *(copy.deepcopy(module) for _ in range(n - 1))][:n]"},
             ),
             "a_plain_list": (
@@ -343,8 +343,8 @@ MISCONCEPTIONS = [
                 {"return ...": "return [copy.deepcopy(module) for _ in range(n)]"},
             ),
             "a_sequential": (
-                "You return an `nn.Sequential`, which feeds each module into the next with one argument. Encoder layers also need a mask. Return an "
-                "`nn.ModuleList`, which only stores modules.",
+                "You return an `nn.Sequential`, which passes each module's output to the next module as its only argument. Encoder layers also need a mask. "
+                "Return an `nn.ModuleList`, which only stores modules.",
                 {"return ...": "return nn.Sequential(*(copy.deepcopy(module) for _ in range(n)))"},
             ),
             "one_too_few": (

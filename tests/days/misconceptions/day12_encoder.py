@@ -47,24 +47,24 @@ MISCONCEPTIONS = [
         {
             # --- EncoderLayer: what it holds
             "as_in_the_annotated_transformer": (
-                "Your connections are those of *The Annotated Transformer*, and they differ from the course's in two ways. They are always pre-norm, while post-norm is "
-                "the default here. And their norm has parameters called `a_2` and `b_2`, a standard deviation that divides by n − 1, and an ε that is added outside the "
-                "root. You can import the connection of day 11.",
+                "Your connections are those of *The Annotated Transformer*. They are always pre-norm, but post-norm is the default here. Their norm calls its "
+                "parameters `a_2` and `b_2`, divides by n − 1 in its standard deviation, and adds ε outside the root. You can import the connection of day "
+                "11.",
                 connections(norm_by_std(OTHER_NAMES), arrangement="'pre'"),
             ),
             "annotated_transformer_with_our_names": (
-                "Your connections are always pre-norm, while post-norm is the default here. And their norm divides by a standard deviation with n − 1, to which ε is "
-                "added outside the root; the variance should divide by n, and ε belongs under the root. You can import the connection of day 11.",
+                "Your connections are always pre-norm, but post-norm is the default here. Their norm divides by n − 1 in its standard deviation and adds ε "
+                "outside the root. The variance should divide by n, and ε belongs under the root. You can import the connection of day 11.",
                 connections(norm_by_std(OUR_NAMES), arrangement="'pre'"),
             ),
             "norms_of_torch": (
-                "The norms in your connections are PyTorch's. They compute the same, but their parameters are called `weight` and `bias`; those of day 11 are `gain` "
-                "and `bias`.",
+                "The norms in your connections are PyTorch's. Their results are the same, but their parameters are called `weight` and `bias`; those of day "
+                "11 are `gain` and `bias`.",
                 connections("", "nn.LayerNorm(size)"),
             ),
             "norms_and_dropout_of_its_own": (
-                "Your layer has its own norms and its own dropout, as PyTorch's has, and is always post-norm. Here they belong to two connections, in `sublayer`, which "
-                "support both arrangements: you can import the `SublayerConnection` of day 11.",
+                "Your layer has its own norms and its own dropout, like PyTorch's layer, and is always post-norm. Here, norms and dropout belong to two "
+                "connections, in `sublayer`, which support both arrangements. You can import the `SublayerConnection` of day 11.",
                 {
                     "self.sublayer = ...": "self.norm1 = LayerNorm(size)\nself.norm2 = LayerNorm(size)\nself.dropout = nn.Dropout(dropout)",
                     "self.sublayer[0](x, lambda x: _)": "self.norm1(x + self.dropout(_))",
@@ -72,26 +72,26 @@ MISCONCEPTIONS = [
                 },
             ),
             "norm_not_taken": (
-                "Your layer has no argument `norm`. It should accept one and pass it to its connections; post-norm is the default.",
+                "Your layer has no argument `norm`. It should accept `norm`, with post-norm as the default, and pass it to its connections.",
                 {"norm='post'": "", "norm": "", "self.norm = norm": "pass"},
             ),
             "always_pre_norm": (
-                "Your layer is pre-norm whatever `norm` is. Most later models are pre-norm; the paper's is post-norm, and so is the default here.",
+                "Your layer is pre-norm whatever `norm` is. Most later models are pre-norm, but the paper's model is post-norm, which is the default here.",
                 {"clones(..., 2)": "clones(SublayerConnection(size, dropout, 'pre'), 2)"},
             ),
             "connections_in_a_list": (
-                "Your connections are in a plain Python list. PyTorch does not find modules there: their norms are never trained, saved or moved to a GPU, and `eval()` "
-                "does not reach their dropout.",
+                "Your connections are in a plain Python list, where PyTorch does not find modules. Their norms are never trained, saved or moved to a GPU, "
+                "and `eval()` does not reach their dropout.",
                 {"clones(..., 2)": "[SublayerConnection(size, dropout, norm) for _ in range(2)]"},
             ),
             "one_connection_for_both": (
-                "Your two connections are the same object. The norm after attention and the norm after the feed-forward network have different jobs, so each has its "
-                "own gain and bias.",
+                "Your two connections are the same object. The norm after attention and the norm after the feed-forward network have different jobs, so each "
+                "needs its own gain and bias.",
                 {"clones(_, 2)": "nn.ModuleList([_] * 2)"},
             ),
             "norm_is_a_layer_norm": (
-                "Your layer's `norm` is a LayerNorm. The norms are already in the connections; `layer.norm` is the string that the layer was given, post or pre, which "
-                "the stack reads.",
+                "The `norm` of your layer is a LayerNorm. The norms are already in the connections. `layer.norm` should be the string that the caller passed, "
+                '"post" or "pre", which the stack reads.',
                 {"self.norm = norm": "self.norm = nn.LayerNorm(size) if norm == 'pre' else norm"},
             ),
             "norm_not_kept": (
@@ -103,7 +103,7 @@ MISCONCEPTIONS = [
                 {"self.size = size": "pass"},
             ),
             "pre_norm_is_the_default": (
-                "Your layer is pre-norm by default. In this course post-norm is the default, because it is the paper's.",
+                "Your layer is pre-norm by default. In this course the default is post-norm, as in the paper.",
                 {"norm='post'": "norm='pre'"},
             ),
             # --- EncoderLayer: post and pre, dropout
@@ -112,7 +112,7 @@ MISCONCEPTIONS = [
                 {"norm": ""},
             ),
             "dropout_not_passed_on": (
-                "Your layer never drops anything: its argument `dropout` does not reach its connections.",
+                "Your layer never applies dropout: its argument `dropout` does not reach its connections.",
                 {"dropout": "0.0"},
             ),
             "attention_dropped_twice": (
@@ -121,8 +121,8 @@ MISCONCEPTIONS = [
             ),
             # --- EncoderLayer: forward
             "attention_is_lost": (
-                "The output of the first connection is lost: the feed-forward network gets the layer's input. A connection does not change x in place; it returns a new "
-                "tensor, which you have to keep.",
+                "The output of the first connection is lost, so the feed-forward network gets the layer's input. A connection does not change x in place. It "
+                "returns a new tensor, which you must keep.",
                 {"x = _": "_"},
             ),
             "first_connection_twice": (
@@ -134,11 +134,13 @@ MISCONCEPTIONS = [
                 {"return ...": "", "x = _": "x = self.sublayer[1](x, self.feed_forward)\nreturn _"},
             ),
             "no_connection_around_attention": (
-                "Attention has no connection around it: no residual connection, no norm, no dropout. A token would get information from the others and lose its own.",
+                "Attention has no connection around it: no residual connection, no norm, no dropout. A token would receive information from other tokens and "
+                "lose its own.",
                 {"self.sublayer[0](x, lambda x: _)": "_"},
             ),
             "attention_adds_x": (
-                "The function that you pass to the first connection adds x to the output of attention. The residual connection already does, so x is counted twice.",
+                "The function that you pass to the first connection adds x to the output of attention. The residual connection already adds x, so x is "
+                "counted twice.",
                 {"lambda x: _": "lambda x: x + _"},
             ),
             "sublayer_called_at_once": (
@@ -147,8 +149,8 @@ MISCONCEPTIONS = [
                 {"lambda x: _": "_"},
             ),
             "both_see_the_unnormed": (
-                "In pre-norm, both sublayers get the layer's own x instead of the normalized one. A connection calls your function with its input, which is normalized "
-                "in pre-norm: use that argument, not the x outside.",
+                "In pre-norm, both sublayers get the layer's own x, which is not normalized. A connection calls your function with the normalized input: use "
+                "that argument, not the x outside.",
                 {"lambda x: _": "lambda _, x=x: _", "self.feed_forward": "lambda _: self.feed_forward(x)"},
             ),
             "only_the_queries_normed": (
@@ -162,11 +164,11 @@ MISCONCEPTIONS = [
             ),
             "mask_inverted": (
                 "Your mask is inverted on its way to attention. True means *may be attended to* everywhere in this course; in the `key_padding_mask` of "
-                "PyTorch's own layers it means the opposite.",
+                "PyTorch's own layers, it means the opposite.",
                 {"mask": "None if mask is None else ~mask"},
             ),
             "mask_with_an_axis_for_the_heads": (
-                "You add an axis for the heads to the mask. Attention does that itself: it takes `(B, 1, S)` or `(B, S, S)`, as the layer does.",
+                "You add an axis for the heads to the mask. Attention adds this axis itself: like the layer, it accepts `(B, 1, S)` or `(B, S, S)`.",
                 {"mask": "None if mask is None else mask.unsqueeze(1)"},
             ),
             "weights_returned_too": (
@@ -181,36 +183,38 @@ MISCONCEPTIONS = [
         {
             # --- Encoder: what it holds
             "final_norm_of_the_annotated_transformer": (
-                "Your stack is that of *The Annotated Transformer*, and it differs from the course's in two ways. It has a final norm in post-norm too, where the last "
-                "layer already normalizes. And that norm has parameters called `a_2` and `b_2`, a standard deviation that divides by n − 1, and an ε that is added "
-                "outside the root.",
+                "Your stack is that of *The Annotated Transformer*. It has a final norm in post-norm too, where the last layer already normalizes. Its norm "
+                "calls the parameters `a_2` and `b_2`, divides by n − 1 in its standard deviation, and adds ε outside the root. You can import the "
+                "`LayerNorm` of day 11.",
                 {"self.norm = ...": norm_by_std(OTHER_NAMES) + "self.norm = Norm(layer.size)"},
             ),
             "final_norm_by_std": (
-                "Your final norm divides by a standard deviation with n − 1, as `x.std()` does, and adds ε outside the root. The variance should divide by n, and ε "
-                "belongs under the root. You can import the `LayerNorm` of day 11.",
+                "Your final norm divides by n − 1 in its standard deviation, as `x.std()` does, and adds ε outside the root. The variance should divide by n, "
+                "and ε belongs under the root. You can import the `LayerNorm` of day 11.",
                 {"self.norm = _": norm_by_std(OUR_NAMES) + "self.norm = _", "LayerNorm": "Norm"},
             ),
             "layers_in_a_list": (
-                "Your layers are in a plain Python list. PyTorch does not find modules there: the optimizer does not get their weights, and `eval()` and `to()` do not "
-                "reach them.",
+                "Your layers are in a plain Python list, where PyTorch does not find modules. The optimizer does not receive their weights, and `eval()` and "
+                "`to()` do not reach them.",
                 {"clones(layer, n)": "list(clones(layer, n))"},
             ),
             "one_layer_n_times": (
-                "Your n layers are the same object: they share all weights. Each layer should have its own weights.",
+                "Your n layers are the same object, so they share all weights. Each layer should have its own weights.",
                 {"clones(layer, n)": "nn.ModuleList([layer] * n)"},
             ),
             "original_among_the_copies": (
-                "Your first layer is not a copy but the layer that was given. If the caller builds a second stack from it, or changes it, your stack changes too.",
+                "Your first layer is the layer that was passed in, not a copy. If the caller builds a second stack from this layer, or changes it, your stack "
+                "changes too.",
                 {"clones(layer, n)": "nn.ModuleList([layer, *clones(layer, n - 1)])"},
             ),
             "norm_of_torch": (
-                "Your final norm is PyTorch's. It computes the same, but its parameters are called `weight` and `bias`; those of day 11 are `gain` and `bias`.",
+                "Your final norm is PyTorch's. Its result is the same, but its parameters are called `weight` and `bias`; those of day 11 are `gain` and "
+                "`bias`.",
                 {"LayerNorm(layer.size)": "nn.LayerNorm(layer.size)"},
             ),
             "final_norm_always": (
-                "Your stack has a final norm in post-norm too. There, the last layer already ends with a norm; the final norm is for pre-norm, where the last sum would "
-                "not be normalized otherwise.",
+                "Your stack has a final norm in post-norm too, where the last layer already ends with a norm. The final norm is only for pre-norm, where "
+                "nothing else normalizes the last sum.",
                 {"_ if ... else None": "_"},
             ),
             "final_norm_missing": (
@@ -218,24 +222,26 @@ MISCONCEPTIONS = [
                 {"self.norm = ...": "self.norm = None"},
             ),
             "final_norm_the_wrong_way_round": (
-                "Your final norm is there in post-norm and missing in pre-norm. Which of the two already ends with a norm?",
+                "Your stack has a final norm in post-norm and none in pre-norm. In which of the two does a layer already end with a norm?",
                 {"layer.norm == 'pre'": "layer.norm != 'pre'"},
             ),
             # --- Encoder: forward
             "norm_after_every_layer": (
-                "In pre-norm, you normalize after every layer. Pre-norm keeps the residual stream free of norms; the final norm comes once, at the end.",
+                "In pre-norm, you normalize after every layer. Pre-norm has no norm on the residual stream between layers. The final norm comes once, at the "
+                "end.",
                 {"x = layer(x, mask)": "x = layer(x, mask)\nx = x if self.norm is None else self.norm(x)", "return ...": "return x"},
             ),
             "mask_not_given_to_the_layers": (
-                "Your stack accepts the mask and passes it to none of its layers.",
+                "Your stack accepts the mask but passes it to none of its layers.",
                 {"layer(x, mask)": "layer(x)"},
             ),
             "mask_only_for_the_first": (
-                "Only your first layer gets the mask. The padding is hidden there, and all later layers attend to it.",
+                "Only your first layer gets the mask. All later layers attend to padding.",
                 {"for layer in self.layers:\n    ...": "for i, layer in enumerate(self.layers):\n    x = layer(x, mask if i == 0 else None)"},
             ),
             "all_layers_read_the_input": (
-                "Each of your layers gets the input of the stack, so only the last one counts. Each layer should get the output of the previous one.",
+                "Each of your layers gets the input of the stack, so only the last layer has an effect. Each layer should get the output of the previous "
+                "layer.",
                 {"for layer in self.layers:\n    ...": "first = x\nfor layer in self.layers:\n    x = layer(first, mask)"},
             ),
             "return_in_the_loop": (

@@ -47,17 +47,17 @@ MISCONCEPTIONS = [
         {
             # --- subsequent_mask
             "diagonal_hidden": (
-                "Your mask hides a position from itself. A position may attend to itself, because it holds the most recent known token, and the token to predict is the "
-                "next one. Besides, the first position would have no key to attend to.",
+                "Your mask hides a position from itself. A position may attend to itself: it holds the most recent known token, and the token to predict is "
+                "the next one. With your mask, the first position has no key at all.",
                 {"_.tril()": "_.tril(-1)"},
             ),
             "one_ahead": (
-                "Your mask lets each position attend to the next one, which holds the token to predict.",
+                "Your mask lets each position attend to the next position, which holds the token to predict.",
                 {"_.tril()": "_.tril(1)"},
             ),
             "upper_triangle": (
-                "Your mask shows each position itself and the future, and hides the past. Rows are queries: row 0 may attend to position 0 only, the last row to all "
-                "positions.",
+                "Your mask shows each position itself and the future, and hides the past. Rows are queries: row 0 may attend only to position 0, and the last "
+                "row to all positions.",
                 {"_.tril": "_.triu"},
             ),
             "true_is_hidden": (
@@ -66,17 +66,17 @@ MISCONCEPTIONS = [
                 {"_.tril()": "_.triu(1)"},
             ),
             "mask_to_be_added": (
-                "Your mask contains 0 and −∞, to be added to the scores. Here masks are boolean: attention itself hides the keys, and two boolean masks can be combined "
-                "with `&`.",
+                "Your mask contains 0 and −∞, as if it were added to the scores. Here masks are boolean: attention itself hides the keys, and two boolean "
+                "masks can be combined with `&`.",
                 {"return ...": "return torch.full((1, size, size), float('-inf')).triu(1)"},
             ),
             "mask_of_numbers": (
-                "Your mask contains ones and zeros as floating-point numbers. Masks are boolean here.",
+                "Your mask contains the floating-point numbers 0 and 1. Masks are boolean here.",
                 {"torch.bool": "torch.float32"},
             ),
             "no_axis_for_the_batch": (
-                "Your mask has no axis for the batch. With a first axis of length 1 it broadcasts with `(B, T, T)` and with a padding mask `(B, 1, T)`, and attention "
-                "can add the axis for the heads.",
+                "Your mask has no axis for the batch. With a first axis of length 1, a mask broadcasts with `(B, T, T)` and with a padding mask `(B, 1, T)`, "
+                "and attention can add the axis for the heads.",
                 {"1": ""},
             ),
             "an_axis_for_the_heads": (
@@ -90,24 +90,24 @@ MISCONCEPTIONS = [
         {
             # --- DecoderLayer: what it holds
             "as_in_the_annotated_transformer": (
-                "Your connections are those of *The Annotated Transformer*, and they differ from the course's in two ways. They are always pre-norm, while post-norm is "
-                "the default here. And their norm has parameters called `a_2` and `b_2`, a standard deviation that divides by n − 1, and an ε that is added outside the "
-                "root. You can import the connection of day 11.",
+                "Your connections are those of *The Annotated Transformer*. They are always pre-norm, but post-norm is the default here. Their norm calls its "
+                "parameters `a_2` and `b_2`, divides by n − 1 in its standard deviation, and adds ε outside the root. You can import the connection of day "
+                "11.",
                 connections(norm_by_std(OTHER_NAMES), arrangement="'pre'"),
             ),
             "annotated_transformer_with_our_names": (
-                "Your connections are always pre-norm, while post-norm is the default here. And their norm divides by a standard deviation with n − 1, to which ε is "
-                "added outside the root; the variance should divide by n, and ε belongs under the root. You can import the connection of day 11.",
+                "Your connections are always pre-norm, but post-norm is the default here. Their norm divides by n − 1 in its standard deviation and adds ε "
+                "outside the root. The variance should divide by n, and ε belongs under the root. You can import the connection of day 11.",
                 connections(norm_by_std(OUR_NAMES), arrangement="'pre'"),
             ),
             "norms_of_torch": (
-                "The norms in your connections are PyTorch's. They compute the same, but their parameters are called `weight` and `bias`; those of day 11 are `gain` "
-                "and `bias`.",
+                "The norms in your connections are PyTorch's. Their results are the same, but their parameters are called `weight` and `bias`; those of day "
+                "11 are `gain` and `bias`.",
                 connections("", "nn.LayerNorm(size)"),
             ),
             "norms_and_dropout_of_its_own": (
-                "Your layer has its own norms and its own dropout, as PyTorch's has, and is always post-norm. Here they belong to three connections, in `sublayer`, "
-                "which support both arrangements: you can import the `SublayerConnection` of day 11.",
+                "Your layer has its own norms and its own dropout, like PyTorch's layer, and is always post-norm. Here, norms and dropout belong to three "
+                "connections, in `sublayer`, which support both arrangements. You can import the `SublayerConnection` of day 11.",
                 {
                     "self.sublayer = ...": "self.norm1 = LayerNorm(size)\n"
                     "self.norm2 = LayerNorm(size)\n"
@@ -119,24 +119,24 @@ MISCONCEPTIONS = [
                 },
             ),
             "norm_not_taken": (
-                "Your layer has no argument `norm`. It should accept one and pass it to its connections; post-norm is the default.",
+                "Your layer has no argument `norm`. It should accept `norm`, with post-norm as the default, and pass it to its connections.",
                 {"norm='post'": "", "norm": "", "self.norm = norm": "pass"},
             ),
             "always_pre_norm": (
-                "Your layer is pre-norm whatever `norm` is. Most later models are pre-norm; the paper's is post-norm, and so is the default here.",
+                "Your layer is pre-norm whatever `norm` is. Most later models are pre-norm, but the paper's model is post-norm, which is the default here.",
                 {"clones(..., 3)": "clones(SublayerConnection(size, dropout, 'pre'), 3)"},
             ),
             "two_connections": (
-                "Your layer has two connections, as an encoder layer has. A decoder layer has three sublayers, each with its own residual connection and norm.",
+                "Your layer has two connections, like an encoder layer. A decoder layer has three sublayers, each with its own residual connection and norm.",
                 {"clones(_, 3)": "clones(_, 2)", "self.sublayer[2]": "self.sublayer[1]"},
             ),
             "connections_in_a_list": (
-                "Your connections are in a plain Python list. PyTorch does not find modules there: their norms are never trained, saved or moved to a GPU, and `eval()` "
-                "does not reach their dropout.",
+                "Your connections are in a plain Python list, where PyTorch does not find modules. Their norms are never trained, saved or moved to a GPU, "
+                "and `eval()` does not reach their dropout.",
                 {"clones(..., 3)": "[SublayerConnection(size, dropout, norm) for _ in range(3)]"},
             ),
             "one_connection_for_all": (
-                "Your three connections are the same object. Each norm has a different job, so each has its own gain and bias.",
+                "Your three connections are the same object. Each norm has a different job, so each needs its own gain and bias.",
                 {"clones(_, 3)": "nn.ModuleList([_] * 3)"},
             ),
             "one_attention_for_both": (
@@ -148,8 +148,8 @@ MISCONCEPTIONS = [
                 {"self.self_attn = self_attn": "self.self_attn = src_attn", "self.src_attn = src_attn": "self.src_attn = self_attn"},
             ),
             "norm_is_a_layer_norm": (
-                "Your layer's `norm` is a LayerNorm. The norms are already in the connections; `layer.norm` is the string that the layer was given, post or pre, which "
-                "the stack reads.",
+                "The `norm` of your layer is a LayerNorm. The norms are already in the connections. `layer.norm` should be the string that the caller passed, "
+                '"post" or "pre", which the stack reads.',
                 {"self.norm = norm": "self.norm = nn.LayerNorm(size) if norm == 'pre' else norm"},
             ),
             "size_not_kept": (
@@ -165,16 +165,17 @@ MISCONCEPTIONS = [
                 {"norm": ""},
             ),
             "pre_norm_is_the_default": (
-                "Your layer is pre-norm by default. In this course post-norm is the default, because it is the paper's.",
+                "Your layer is pre-norm by default. In this course the default is post-norm, as in the paper.",
                 {"norm='post'": "norm='pre'"},
             ),
             "dropout_not_passed_on": (
-                "Your layer never drops anything: its argument `dropout` does not reach its connections.",
+                "Your layer never applies dropout: its argument `dropout` does not reach its connections.",
                 {"dropout": "0.0"},
             ),
             # --- DecoderLayer: memory
             "memory_normed_again": (
-                "In pre-norm, you normalize the memory too. The encoder's final norm has already done that; the connection's norm is for the target's own vectors.",
+                "In pre-norm, you normalize the memory too. The encoder's final norm has already normalized the memory; the connection's norm is for the "
+                "target's own vectors.",
                 {
                     "x = _[1](x, ...)": "normed = _[1].norm(memory) if self.norm == 'pre' else memory\n"
                     "x = _[1](x, lambda x: self.src_attn(x, normed, normed, src_mask))"
@@ -185,12 +186,13 @@ MISCONCEPTIONS = [
                 {"2: lambda x: ...": "lambda x: self.src_attn(x, memory.detach(), memory.detach(), src_mask)"},
             ),
             "values_from_the_target": (
-                "Your cross-attention takes its values from the target, so it returns target vectors, not source vectors. Keys and values both come from the memory.",
+                "Your cross-attention takes its values from the target, so it mixes target vectors instead of source vectors. Keys and values should both "
+                "come from the memory.",
                 {"2: lambda x: ...": "lambda x: self.src_attn(x, memory, x, src_mask)"},
             ),
             "queries_from_the_source": (
-                "In your cross-attention, the queries come from the source, and keys and values from the target. It should be the other way round: the queries come "
-                "from the decoder, keys and values from the memory.",
+                "In your cross-attention, the queries come from the source, and keys and values from the target. It should be the opposite: queries from the "
+                "decoder, keys and values from the memory.",
                 {"2: lambda x: ...": "lambda x: self.src_attn(memory, x, x, src_mask)"},
             ),
             "source_never_read": (
@@ -198,11 +200,12 @@ MISCONCEPTIONS = [
                 {"2: lambda x: ...": "lambda x: self.src_attn(x, x, x, tgt_mask)"},
             ),
             "own_attention_reads_the_source": (
-                "Your first attention uses the source. It should be self-attention: query, key and value all come from the target.",
+                "Your first attention uses the source. It should be self-attention: query, key and value should all come from the target.",
                 {"self.self_attn(x, x, x, tgt_mask)": "self.self_attn(x, memory, memory, src_mask)"},
             ),
             "own_attention_used_again": (
-                "You use `self_attn` for the source too, and `src_attn` is never used. The two look for different things, so each has its own projections.",
+                "You use `self_attn` for the source too, and `src_attn` is never used. Self-attention and cross-attention look for different things, so each "
+                "needs its own projections.",
                 {"self.src_attn": "self.self_attn"},
             ),
             "sublayers_called_at_once": (
@@ -216,7 +219,7 @@ MISCONCEPTIONS = [
             ),
             # --- DecoderLayer: masks
             "masks_in_torchs_order": (
-                "Your layer takes the target's mask before the source's, as PyTorch's decoder layer does. Here `src_mask` comes first.",
+                "Your layer takes `tgt_mask` before `src_mask`, like PyTorch's decoder layer. Here `src_mask` comes first.",
                 {"forward(): src_mask=None": "masks=None", "forward(): tgt_mask=None": "src_mask=None", "forward(): masks=None": "tgt_mask=None"},
             ),
             "masks_swapped": (
@@ -229,8 +232,8 @@ MISCONCEPTIONS = [
                 },
             ),
             "target_mask_for_the_source": (
-                "You apply the target's mask to the source. Cross-attention may use the complete source: the first word of a translation may depend on the last word of "
-                "the source.",
+                "You apply the target's mask to the source. Cross-attention may use the complete source: the first word of a translation can depend on the "
+                "last word of the source.",
                 {"src_mask": "tgt_mask"},
             ),
             "source_mask_for_the_target": (
@@ -242,17 +245,17 @@ MISCONCEPTIONS = [
                 {"src_mask": ""},
             ),
             "target_mask_not_passed_on": (
-                "Your layer does not pass `tgt_mask` to self-attention, so every token attends to the tokens to predict. The training loss will be very low, and the "
-                "translations will be wrong.",
+                "Your layer does not pass `tgt_mask` to self-attention, so every token attends to the tokens to predict. The training loss would be very low, "
+                "and the translations would be wrong.",
                 {"tgt_mask": ""},
             ),
             "mask_made_by_the_layer": (
-                "Your layer creates its own mask and ignores the one that it is given, which may hide more, such as padding. The caller decides what is hidden.",
+                "Your layer creates its own causal mask and ignores `tgt_mask`, which can hide more, such as padding. The caller decides what is hidden.",
                 {"tgt_mask": "torch.ones(1, x.size(1), x.size(1), device=x.device).tril() > 0"},
             ),
             "target_mask_inverted": (
-                "Your `tgt_mask` is inverted on its way to attention. True means *may be attended to* everywhere in this course; in PyTorch's own layers it means the "
-                "opposite.",
+                "Your `tgt_mask` is inverted on its way to attention. True means *may be attended to* everywhere in this course; in PyTorch's own layers, it "
+                "means the opposite.",
                 {"tgt_mask": "None if tgt_mask is None else ~tgt_mask"},
             ),
             # --- DecoderLayer: order and connections
@@ -264,7 +267,7 @@ MISCONCEPTIONS = [
                 },
             ),
             "own_past_is_lost": (
-                "The output of the first connection is lost. A connection does not change x in place; it returns a new tensor, which you have to keep.",
+                "The output of the first connection is lost. A connection does not change x in place. It returns a new tensor, which you must keep.",
                 {"1: x = _": "_"},
             ),
             "first_connection_twice": (
@@ -272,12 +275,12 @@ MISCONCEPTIONS = [
                 {"self.sublayer[1]": "self.sublayer[0]"},
             ),
             "no_connection_around_the_source": (
-                "Cross-attention has no connection around it. A token would get information from the source and lose its own.",
+                "Cross-attention has no connection around it. A token would receive information from the source and lose its own.",
                 {"self.sublayer[1](x, lambda x: _)": "_"},
             ),
             "all_three_see_the_unnormed": (
-                "In pre-norm, all three sublayers get the layer's own x instead of the normalized one. A connection calls your function with its input, which is "
-                "normalized in pre-norm: use that argument, not the x outside.",
+                "In pre-norm, all three sublayers get the layer's own x, which is not normalized. A connection calls your function with the normalized input: "
+                "use that argument, not the x outside.",
                 {"1: lambda x: _": "lambda _, x=x: _", "2: lambda x: _": "lambda _, x=x: _", "self.feed_forward": "lambda _: self.feed_forward(x)"},
             ),
             "only_the_queries_normed": (
@@ -286,7 +289,7 @@ MISCONCEPTIONS = [
                 {"1: lambda x: ...": "lambda y, x=x: self.self_attn(y, x, x, tgt_mask)"},
             ),
             "memory_returned_too": (
-                "Your layer returns the memory as well. All layers use the same memory; a layer returns only the target's vectors.",
+                "Your layer returns the memory as well. All layers use the same memory, so return only the target's vectors.",
                 {"return _": "return _, memory"},
             ),
         },
@@ -296,36 +299,38 @@ MISCONCEPTIONS = [
         {
             # --- Decoder
             "final_norm_of_the_annotated_transformer": (
-                "Your stack is that of *The Annotated Transformer*, and it differs from the course's in two ways. It has a final norm in post-norm too, where the last "
-                "layer already normalizes. And that norm has parameters called `a_2` and `b_2`, a standard deviation that divides by n − 1, and an ε that is added "
-                "outside the root.",
+                "Your stack is that of *The Annotated Transformer*. It has a final norm in post-norm too, where the last layer already normalizes. Its norm "
+                "calls the parameters `a_2` and `b_2`, divides by n − 1 in its standard deviation, and adds ε outside the root. You can import the "
+                "`LayerNorm` of day 11.",
                 {"self.norm = ...": norm_by_std(OTHER_NAMES) + "self.norm = Norm(layer.size)"},
             ),
             "final_norm_by_std": (
-                "Your final norm divides by a standard deviation with n − 1, as `x.std()` does, and adds ε outside the root. The variance should divide by n, and ε "
-                "belongs under the root. You can import the `LayerNorm` of day 11.",
+                "Your final norm divides by n − 1 in its standard deviation, as `x.std()` does, and adds ε outside the root. The variance should divide by n, "
+                "and ε belongs under the root. You can import the `LayerNorm` of day 11.",
                 {"self.norm = _": norm_by_std(OUR_NAMES) + "self.norm = _", "LayerNorm": "Norm"},
             ),
             "layers_in_a_list": (
-                "Your layers are in a plain Python list. PyTorch does not find modules there: the optimizer does not get their weights, and `eval()` and `to()` do not "
-                "reach them.",
+                "Your layers are in a plain Python list, where PyTorch does not find modules. The optimizer does not receive their weights, and `eval()` and "
+                "`to()` do not reach them.",
                 {"clones(layer, n)": "list(clones(layer, n))"},
             ),
             "one_layer_n_times": (
-                "Your n layers are the same object: they share all weights. Each layer should have its own weights.",
+                "Your n layers are the same object, so they share all weights. Each layer should have its own weights.",
                 {"clones(layer, n)": "nn.ModuleList([layer] * n)"},
             ),
             "original_among_the_copies": (
-                "Your first layer is not a copy but the layer that was given. If the caller builds a second stack from it, or changes it, your stack changes too.",
+                "Your first layer is the layer that was passed in, not a copy. If the caller builds a second stack from this layer, or changes it, your stack "
+                "changes too.",
                 {"clones(layer, n)": "nn.ModuleList([layer, *clones(layer, n - 1)])"},
             ),
             "norm_of_torch": (
-                "Your final norm is PyTorch's. It computes the same, but its parameters are called `weight` and `bias`; those of day 11 are `gain` and `bias`.",
+                "Your final norm is PyTorch's. Its result is the same, but its parameters are called `weight` and `bias`; those of day 11 are `gain` and "
+                "`bias`.",
                 {"LayerNorm(layer.size)": "nn.LayerNorm(layer.size)"},
             ),
             "final_norm_always": (
-                "Your stack has a final norm in post-norm too. There, the last layer already ends with a norm; the final norm is for pre-norm, where the last sum would "
-                "not be normalized otherwise.",
+                "Your stack has a final norm in post-norm too, where the last layer already ends with a norm. The final norm is only for pre-norm, where "
+                "nothing else normalizes the last sum.",
                 {"_ if ... else None": "_"},
             ),
             "final_norm_missing": (
@@ -333,7 +338,7 @@ MISCONCEPTIONS = [
                 {"self.norm = ...": "self.norm = None"},
             ),
             "target_mask_only_for_the_first": (
-                "Only your first layer gets `tgt_mask`. The second layer attends to the future, and one leak is enough.",
+                "Only your first layer gets `tgt_mask`. All later layers attend to the future, and a single leak is enough.",
                 {
                     "for layer in self.layers:\n    ...": "for i, layer in enumerate(self.layers):\n"
                     "    x = layer(x, memory, src_mask, tgt_mask if i == 0 else None)"
@@ -352,15 +357,17 @@ MISCONCEPTIONS = [
                 {"tgt_mask": ""},
             ),
             "memory_from_the_layer_before": (
-                "From the second layer on, your memory is the output of the previous layer. Every layer attends to the same memory, the output of the encoder.",
+                "From the second layer on, your memory is the output of the previous layer. Every layer must attend to the same memory, the output of the "
+                "encoder.",
                 {"x = _": "x = _\nmemory = x"},
             ),
             "target_and_memory_swapped": (
-                "Your stack passes memory and target to the layers in the wrong order: the target comes first.",
+                "Your stack passes memory and target to the layers in the wrong order. The target comes first.",
                 {"layer(x, memory, src_mask, tgt_mask)": "layer(memory, x, src_mask, tgt_mask)"},
             ),
             "all_layers_read_the_input": (
-                "Each of your layers gets the input of the stack, so only the last one counts. Each layer should get the output of the previous one.",
+                "Each of your layers gets the input of the stack, so only the last layer has an effect. Each layer should get the output of the previous "
+                "layer.",
                 {"for layer in self.layers:\n    ...": "first = x\nfor layer in self.layers:\n    x = layer(first, memory, src_mask, tgt_mask)"},
             ),
             "return_in_the_loop": (

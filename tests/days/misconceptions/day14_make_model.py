@@ -30,13 +30,13 @@ MISCONCEPTIONS = [
         {
             # --- Generator
             "probabilities": (
-                "You return probabilities instead of log-probabilities. A loss is a sum of logarithms, and the smallest probabilities are rounded to 0 as "
-                "floating-point numbers.",
+                "You return probabilities instead of log-probabilities. A loss is a sum of logarithms, and as floating-point numbers the smallest "
+                "probabilities are rounded to 0.",
                 {"_.log_softmax": "_.softmax"},
             ),
             "log_of_a_softmax": (
-                "You take the softmax first and its logarithm afterwards. Where one logit is about a hundred above a second one, the probability of the second is 0 in "
-                "float32, and its logarithm −∞. Compute both in one step (day 1).",
+                "You take the softmax first and its logarithm afterwards. If one logit is more than a hundred above another, the probability of the other is "
+                "0 in float32, and its logarithm is −∞. Compute both in one step (day 1).",
                 {"_.log_softmax(dim=-1)": "_.softmax(dim=-1).log()"},
             ),
             "scores_as_they_are": (
@@ -44,20 +44,21 @@ MISCONCEPTIONS = [
                 {"_.log_softmax(dim=-1)": "_"},
             ),
             "softmax_without_an_axis": (
-                "You do not specify the axis of the softmax. PyTorch then guesses from the number of axes, and with three of them it uses the batch axis: the "
+                "You do not specify the axis of the softmax. PyTorch then guesses it from the number of axes. With three axes it uses the batch axis, so the "
                 "probabilities sum to 1 over the sentences, not over the tokens.",
                 {"_.log_softmax(dim=-1)": "F.log_softmax(_)"},
             ),
             "softmax_over_time": (
-                "Your softmax runs along time, the last axis but one. The probabilities should sum to 1 over the tokens at every position.",
+                "Your softmax runs along time, the second-to-last axis. The probabilities should sum to 1 over the vocabulary at every position.",
                 {"dim=-1": "dim=-2"},
             ),
             "generator_without_bias": (
-                "Your projection has no bias. It has one here, even if its matrix is tied to the embeddings: it can learn how frequent each token is.",
+                "Your projection has no bias. Here it has a bias, even if its matrix is tied to the embeddings: the bias can learn how frequent each token is.",
                 {"nn.Linear(d_model, vocab)": "nn.Linear(d_model, vocab, bias=False)"},
             ),
             "scores_scaled_down": (
-                "You divide the states by √d_model before the projection. Some later models do so if the matrix is tied (T5); here only the embeddings are scaled.",
+                "You divide the states by √d_model before the projection. Some later models, such as T5, do so if the matrix is tied. Here only the "
+                "embeddings are scaled.",
                 {"self.proj(x)": "self.proj(x / math.sqrt(x.size(-1)))"},
             ),
             "scores_scaled_up": (
@@ -65,8 +66,8 @@ MISCONCEPTIONS = [
                 {"self.proj(x)": "self.proj(x * math.sqrt(x.size(-1)))"},
             ),
             "only_the_last_position": (
-                "You keep only the last position. Decoding needs no more, but training has a loss at every position; the caller selects the last position before it "
-                "calls the generator.",
+                "You keep only the last position. Decoding needs no other position, but training has a loss at every position. The caller selects the last "
+                "position before it calls the generator.",
                 {"self.proj(x)": "self.proj(x[..., -1:, :])"},
             ),
             "log_probs_in_float32": (
@@ -80,31 +81,33 @@ MISCONCEPTIONS = [
         {
             # --- EncoderDecoder: what forward returns
             "generator_in_forward": (
-                "Your forward calls the generator. It should return the decoder's states, of width d_model; the caller applies `model.generator`, because decoding "
-                "needs it for the last position only, and it produces V numbers per position.",
+                "Your `forward` calls the generator. It should return the decoder's states, of width d_model. The caller applies `model.generator`, because "
+                "decoding needs it only at the last position, and it produces V numbers per position.",
                 {"forward(): return _": "return self.generator(_)"},
             ),
             "generator_in_decode": (
-                "Your decode calls the generator. It should return states, of width d_model; the caller applies `model.generator` to as many of them as it needs.",
+                "Your `decode` calls the generator. It should return states, of width d_model. The caller applies `model.generator` to as many states as it "
+                "needs.",
                 {"decode(): return _": "return self.generator(_)"},
             ),
             # --- EncoderDecoder: masks
             "masks_swapped_in_forward": (
-                "Your forward passes the two masks in the wrong order. If both sequences have the same length, no error is raised, and the decoder attends to its own "
-                "future. Check the order of the arguments of `decode`.",
+                "Your `forward` passes the two masks in the wrong order. If both sequences have the same length, no error is raised, and the decoder attends "
+                "to its own future. Check the order of the arguments of `decode`.",
                 {"self.decode(_, src_mask, tgt, tgt_mask)": "self.decode(_, tgt_mask, tgt, src_mask)"},
             ),
             "masks_swapped_in_decode": (
-                "Your decode passes the two masks to the decoder in the wrong order: the target gets the source's mask, and the source gets the target's. A decoder "
-                "takes the source's mask first.",
+                "Your `decode` passes the two masks to the decoder in the wrong order: the target gets the source's mask, and the source gets the target's. A "
+                "decoder takes the source's mask first.",
                 {"self.decoder(_, memory, src_mask, tgt_mask)": "self.decoder(_, memory, tgt_mask, src_mask)"},
             ),
             "source_encoded_with_the_targets_mask": (
-                "Your forward encodes the source with the target's mask. The encoder uses the source's own mask, which hides only padding.",
+                "Your `forward` encodes the source with the target's mask. The encoder uses the source's own mask, which hides only padding.",
                 {"self.encode(src, src_mask)": "self.encode(src, tgt_mask)"},
             ),
             "encoder_without_mask": (
-                "Your encoder gets no mask, so real tokens attend to padding, and a sentence comes out differently in a batch with longer ones.",
+                "Your encoder gets no mask, so real tokens attend to padding. The same sentence then gets a different result when it is padded in a batch "
+                "with longer sentences.",
                 {"self.encoder(_, src_mask)": "self.encoder(_)"},
             ),
             "source_attention_without_mask": (
@@ -112,12 +115,12 @@ MISCONCEPTIONS = [
                 {"decode(): src_mask": "None"},
             ),
             "own_past_without_mask": (
-                "Your decoder gets no mask for the target, so each position attends to the token to predict. In training the loss would fall fast, and decoding would "
-                "fail.",
+                "Your decoder gets no mask for the target, so each position attends to the token to predict. In training the loss would fall fast, but "
+                "decoding would fail.",
                 {"decode(): tgt_mask": "None"},
             ),
             "decode_makes_its_own_mask": (
-                "Your decode creates its own causal mask and ignores the one that it is given, which also hides padding. The model does not know the id of padding, so "
+                "Your `decode` creates its own causal mask and ignores `tgt_mask`, which also hides padding. The model does not know the id of padding, so "
                 "the code that makes the batch makes the masks.",
                 {"decode(): tgt_mask": "subsequent_mask(tgt.size(1)).to(tgt.device)"},
             ),
@@ -137,35 +140,37 @@ MISCONCEPTIONS = [
             ),
             # --- EncoderDecoder: what goes where
             "source_embedded_as_target": (
-                "Your encode uses the target's embeddings for the source. Each side has its own; if they are shared, both names refer to the same matrix anyway.",
+                "Your `encode` uses the target's embeddings for the source. Source and target each have their own embeddings. If these are shared, both names "
+                "refer to the same matrix anyway.",
                 {"self.src_embed": "self.tgt_embed"},
             ),
             "target_embedded_as_source": (
-                "Your decode uses the source's embeddings for the target. Each side has its own; if they are shared, both names refer to the same matrix anyway.",
+                "Your `decode` uses the source's embeddings for the target. Source and target each have their own embeddings. If these are shared, both names "
+                "refer to the same matrix anyway.",
                 {"self.tgt_embed": "self.src_embed"},
             ),
             "one_embedding_kept": (
-                "You store one of the two embeddings under both names. They are two parts; the caller decides whether they share a matrix.",
+                "You store one of the two embeddings under both names. The model has two embeddings; the caller decides whether they share a matrix.",
                 {"self.tgt_embed = tgt_embed": "self.tgt_embed = src_embed"},
             ),
             "embedding_scaled_again": (
-                "You multiply the output of the embeddings by √d_model. They have already done that, before the positions were added.",
+                "You multiply the output of the embeddings by √d_model. The embeddings already do this, before the positions are added.",
                 {
                     "self.src_embed(src)": "self.src_embed(src) * self.src_embed(src).size(-1) ** 0.5",
                     "self.tgt_embed(tgt)": "self.tgt_embed(tgt) * memory.size(-1) ** 0.5",
                 },
             ),
             "encoder_skipped": (
-                "Your encode returns the source's embeddings: the encoder is never called, so the memory contains no context.",
+                "Your `encode` returns the source's embeddings. The encoder is never called, so the memory contains no context.",
                 {"self.encoder(_, src_mask)": "_"},
             ),
             "memory_cut_off": (
-                "Your memory is detached, so no gradient reaches the encoder and it never learns.",
+                "Your memory is detached, so no gradient reaches the encoder, and the encoder never learns.",
                 {"encode(): return _": "return _.detach()"},
             ),
             "parts_in_a_list": (
-                "You store a part inside a plain list. PyTorch finds the parameters of modules that are attributes; a module in a list is not trained, saved, or moved "
-                "to a GPU.",
+                "You store a part inside a plain list. PyTorch finds modules only if they are attributes: a module in a plain list is not trained, saved, or "
+                "moved to a GPU.",
                 {"self.encoder = encoder": "self.encoder = [encoder]", "self.encoder": "self.encoder[0]"},
             ),
         },
@@ -180,12 +185,12 @@ MISCONCEPTIONS = [
                 annotated("N=6"),
             ),
             "n_ignored": (
-                "Neither of your stacks has n layers. Six is the paper's number, and only the default here.",
+                "Neither of your stacks has n layers. Six is the paper's number, and here only the default.",
                 {"Encoder(_, n)": "Encoder(_, 6)", "Decoder(_, n)": "Decoder(_, 6)"},
             ),
             "layers_shared": (
-                "The layers of a stack are the same object: they share all weights, and n of them have no more parameters than one. Each layer should have its own "
-                "weights.",
+                "The layers of a stack are the same object: they share all weights, so n layers have no more parameters than one. Each layer should have its "
+                "own weights.",
                 {"return model": "for stack in (model.encoder, model.decoder):\n    stack.layers = nn.ModuleList([stack.layers[0]] * n)\nreturn model"},
             ),
             "heads_and_width_swapped": (
@@ -193,21 +198,22 @@ MISCONCEPTIONS = [
                 {"MultiHeadedAttention(h, d_model, dropout)": "MultiHeadedAttention(d_model, h, dropout)"},
             ),
             "heads_ignored": (
-                "Your attentions do not have the requested number of heads. Their matrices have the same shapes for any number, so no error is raised.",
+                "Your attention modules do not have the requested number of heads. Their matrices have the same shapes for any number of heads, so no error "
+                "is raised.",
                 {"h": "1"},
             ),
             "widths_swapped": (
-                "Your feed-forward networks go from d_ff to d_model and back. d_model is the width of the tokens' vectors, d_ff that of the hidden layer.",
+                "Your feed-forward networks go from d_ff to d_model and back. d_model is the width of the token vectors, and d_ff that of the hidden layer.",
                 {"ffn(): return ...": "return PositionwiseFeedForward(d_ff, d_model, dropout)"},
             ),
             "vocabularies_swapped": (
-                "Your source embedding has the target's vocabulary, and the target embedding the source's.",
+                "Your source embedding has the target's vocabulary, and your target embedding has the source's.",
                 {
                     "model = ...": "model = EncoderDecoder(Encoder(encoder_layer, n), Decoder(decoder_layer, n), embed(tgt_vocab), embed(src_vocab), Generator(d_model, tgt_vocab))"
                 },
             ),
             "generator_of_the_source": (
-                "Your generator has the source's vocabulary. It predicts target tokens.",
+                "Your generator has the source's vocabulary, but it predicts target tokens.",
                 {"Generator(d_model, tgt_vocab)": "Generator(d_model, src_vocab)"},
             ),
             "six_layers_in_the_decoder": (
@@ -215,21 +221,22 @@ MISCONCEPTIONS = [
                 {"Decoder(_, n)": "Decoder(_, 6)"},
             ),
             "one_attention_for_both": (
-                "Both attentions of a decoder layer are the same object, so they share their matrices, and a deep copy keeps what is shared inside a layer. "
+                "Both attentions of your decoder layer are the same object, so they share their matrices. A deep copy keeps what is shared inside a layer. "
                 "Self-attention and cross-attention need separate weights.",
                 {"decoder_layer = ...": "decoder_layer = DecoderLayer(d_model, *[mha()] * 2, ffn(), dropout, norm)"},
             ),
             "one_table_always": (
-                "Source and target always share an embedding matrix. They should share it on request only: two vocabularies have nothing in common but their ids.",
+                "Source and target always share an embedding matrix. They should share it only on request: in general, two vocabularies have only their ids "
+                "in common.",
                 {"embed(tgt_vocab)": "source", "embed(src_vocab)": "source", "decoder_layer = _": "decoder_layer = _\nsource = embed(src_vocab)"},
             ),
             "target_without_positions": (
-                "Your target embedding adds no positions. The causal mask says which tokens are earlier, but not in which order.",
+                "Your target embedding adds no positions. The causal mask determines which tokens are earlier, but not their order.",
                 {"embed(tgt_vocab)": "nn.Sequential(Embeddings(d_model, tgt_vocab))"},
             ),
             # --- make_model: norm
             "norm_not_passed_on": (
-                "You do not pass `norm` on: every layer is post-norm.",
+                "You do not pass `norm` on, so every layer is post-norm.",
                 {
                     "encoder_layer = ...": "encoder_layer = EncoderLayer(d_model, mha(), ffn(), dropout)",
                     "decoder_layer = ...": "decoder_layer = DecoderLayer(d_model, mha(), mha(), ffn(), dropout)",
@@ -240,17 +247,18 @@ MISCONCEPTIONS = [
                 {"decoder_layer = ...": "decoder_layer = DecoderLayer(d_model, mha(), mha(), ffn(), dropout)"},
             ),
             "pre_norm_by_default": (
-                "Your model is pre-norm by default. Most later models are; the paper's is post-norm.",
+                "Your model is pre-norm by default. Most later models are pre-norm, but the paper's model, and the default here, is post-norm.",
                 {"norm='post'": "norm='pre'"},
             ),
             # --- make_model: dropout
             "dropout_not_passed_on": (
-                "You do not pass `dropout` to attention and feed-forward network, so they keep their default of 0.1. With dropout=0, the model is still random in "
-                "training.",
+                "You do not pass `dropout` to attention and the feed-forward networks, so they keep their default of 0.1. Even with dropout=0, your model is "
+                "random in training mode.",
                 {"mha(): dropout": "", "ffn(): dropout": ""},
             ),
             "dropout_not_passed_to_attention": (
-                "Your attentions do not get `dropout`, so they keep their default for the attention weights. With dropout=0, the model is still random in training.",
+                "Your attention modules do not get `dropout`, so they keep their default for the attention weights. Even with dropout=0, your model is random "
+                "in training mode.",
                 {"mha(): dropout": ""},
             ),
             "no_dropout_in_attention": (
@@ -258,12 +266,12 @@ MISCONCEPTIONS = [
                 {"mha(): dropout": "0.0"},
             ),
             "no_dropout_on_the_embeddings": (
-                "Dropout is never applied to the sums of embeddings and positions. The paper applies it there too, in both stacks (§5.4).",
+                "Dropout is never applied to the sums of embeddings and positions. The paper applies dropout there too, in both stacks (§5.4).",
                 {"embed(): dropout": "0.0"},
             ),
             "no_dropout_at_the_shortcuts": (
-                "Your layers are created without `dropout`: it is never applied to the outputs of the sublayers. That is the dropout that the paper describes first "
-                "(§5.4).",
+                "Your layers are created without `dropout`, so dropout is never applied to the outputs of the sublayers. That is the dropout that the paper "
+                "describes first (§5.4).",
                 {
                     "encoder_layer = ...": "encoder_layer = EncoderLayer(d_model, mha(), ffn(), 0.0, norm)",
                     "decoder_layer = ...": "decoder_layer = DecoderLayer(d_model, mha(), mha(), ffn(), 0.0, norm)",
@@ -279,7 +287,7 @@ MISCONCEPTIONS = [
                 {"nn.init.xavier_uniform_(module.weight)": ""},
             ),
             "xavier_normal": (
-                "You use Xavier's normal distribution. It has the same variance but no bound; here it is the uniform distribution, as in the paper by Glorot and "
+                "You use Xavier's normal distribution. It has the same variance but no bound. Here the distribution is uniform, as in the paper by Glorot and "
                 "Bengio.",
                 {"nn.init.xavier_uniform_": "nn.init.xavier_normal_"},
             ),
@@ -289,18 +297,18 @@ MISCONCEPTIONS = [
                 {"nn.init.xavier_uniform_(_)": "nn.init.normal_(_, std=0.02)"},
             ),
             "xavier_on_the_tables": (
-                "Your embedding matrices are initialized again, with a scale that is too small. This happens if every parameter with two axes is treated as a weight "
-                "matrix. An embedding is a lookup that sums nothing over the vocabulary, so its scale should not depend on the vocabulary's size. `Embeddings` has "
-                "already initialized it.",
+                "Your embedding matrices are initialized again, with a scale that is too small. This happens if every parameter with two axes is treated as a "
+                "weight matrix. A lookup does not sum over the vocabulary, so its scale should not depend on the vocabulary's size. `Embeddings` has already "
+                "initialized the matrix.",
                 {"nn.Linear": "nn.Linear | nn.Embedding"},
             ),
             "generator_not_initialised": (
-                "The matrices of the two stacks are initialized, and the generator's is not. It is a weight matrix like the others.",
+                "You initialize the matrices of the two stacks, but not the generator's matrix, which is a weight matrix like the others.",
                 {"model.modules()": "[*model.encoder.modules(), *model.decoder.modules()]"},
             ),
             "clones_start_equal": (
-                "All layers of a stack start with equal matrices, as if they had been initialized before the layers were copied. Initialize after the model is "
-                "assembled, so that the layers start different.",
+                "All layers of a stack start with equal matrices, as if they had been initialized before the layers were copied. Initialize after the model "
+                "is assembled, so that the layers start out different.",
                 {
                     "return model": "for stack in (model.encoder, model.decoder):\n"
                     "    for layer in stack.layers[1:]:\n"
@@ -310,12 +318,12 @@ MISCONCEPTIONS = [
             ),
             # --- make_model: tying
             "not_tied": (
-                "Your model has three matrices whatever `tie` says.",
+                "Your model has three separate matrices, whatever `tie` is.",
                 {"model.tgt_embed[0].lut.weight = shared": "pass", "model.generator.proj.weight = shared": "pass"},
             ),
             "tied_by_copying": (
-                "You copy the entries of one matrix to the others. They are equal until the first training step, which updates them separately. The three modules "
-                "should share one Parameter.",
+                "You copy the entries of one matrix to the others. The three matrices are equal only until the first training step, which updates them "
+                "separately. The three modules should share one Parameter.",
                 {
                     "_.weight = shared\nmodel.generator.proj.weight = shared": "nn.init.zeros_(_.weight).data += shared.data\n"
                     "nn.init.zeros_(model.generator.proj.weight).data += shared.data"
@@ -326,22 +334,22 @@ MISCONCEPTIONS = [
                 {"model.generator.proj.weight = shared": "pass"},
             ),
             "source_not_tied": (
-                "You tie the target's embedding and the output projection, but not the source's embedding. The paper shares one matrix between all three (§3.4), which "
-                "is why it has a joint vocabulary.",
+                "You tie the target's embedding and the output projection, but not the source's embedding. The paper shares one matrix between all three "
+                "(§3.4), which is possible because source and target have one joint vocabulary (§5.1).",
                 {"model.src_embed": "model.tgt_embed"},
             ),
             "tied_matrix_starts_as_a_projection": (
-                "Your shared matrix is initialized like a projection, with a scale that is too small: either the embeddings got the projection's matrix, or the "
-                "projection was initialized after tying. It should be initialized as an embedding, or the token embeddings start out smaller than the positional "
-                "encodings.",
+                "Your shared matrix is initialized like a projection, with a scale that is too small: either the embeddings got the projection's matrix, or "
+                "the projection was initialized after tying. Initialize it as an embedding. Otherwise the token embeddings start out smaller than the "
+                "positional encodings.",
                 {"model.generator.proj.weight = shared": "model.generator.proj.weight = shared\nnn.init.xavier_uniform_(shared)"},
             ),
             "tied_without_bias": (
-                "In your tied model, the generator has no bias. Only the matrices are shared; the bias can learn how frequent each token is.",
+                "In your tied model, the generator has no bias. Only the matrices are shared. The bias can learn how frequent each token is.",
                 {"model.generator.proj.weight = shared": "model.generator.proj.weight = shared\nmodel.generator.proj.register_parameter('bias', None)"},
             ),
             "tied_by_default": (
-                "Your model is tied by default. The paper's was, but that needs a joint vocabulary; here you tie on request.",
+                "Your model is tied by default. The paper's model is tied, but that needs a joint vocabulary. Here a model is tied only on request.",
                 {"tie=False": "tie=True"},
             ),
         },

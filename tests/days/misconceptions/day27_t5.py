@@ -39,22 +39,22 @@ MISCONCEPTIONS = [
         {
             # --- buckets: where they begin
             "last_bucket_begins_at_max_distance": (
-                "You spread the distances from m to D over n − m − 1 buckets, so that the last one begins at D. It begins earlier: n − m buckets lie between m and "
-                "D, and what is beyond D shares the last of them.",
+                "You divide the distances from m to D among n − m − 1 buckets, so that the last bucket starts at D. It should start earlier: n − m buckets "
+                "are between m and D, and distances beyond D share the last of these.",
                 bucket(steps="(n - m - 1) * share"),
             ),
             "rounded_up": (
-                "You round up, so each long distance lies one bucket too high, but for those that begin one. Take the whole number below.",
+                "You round up, so each long distance gets a bucket one too high, except distances at which a bucket starts. Round down instead.",
                 bucket(whole="torch.ceil(steps - 1e-9).long()"),
             ),
             "logarithm_of_the_distance_itself": (
-                "You take log(d) over log(D). The logarithmic part begins at m, not at 1: both distances are counted in units of m, so that the share goes from 0 "
+                "You divide log(d) by log(D). The logarithmic part starts at m, not at 1: measure both distances in units of m, so that the ratio goes from 0 "
                 "at m to 1 at D.",
                 bucket(log="torch.log(distance.double().clamp(min=1)) / math.log(max_distance)"),
             ),
             "not_clamped": (
-                "From D on, your buckets keep increasing. In one direction they leave the embedding, in two they run into the other direction's half. All distances "
-                "from D on share the last bucket.",
+                "For distances beyond D, your bucket numbers keep increasing. In one direction they exceed the number of embedding rows; in two directions "
+                "they reach the other direction's half. All distances from D on should share the last bucket.",
                 bucket(far="m + whole"),
             ),
             # --- buckets: direction
@@ -63,26 +63,27 @@ MISCONCEPTIONS = [
                 bucket(later="relative_position >= 0"),
             ),
             "not_halved": (
-                "In both directions you use all the buckets for each, and add none for the direction: a key before and one after the query share a bucket. Halve "
-                "the number, and give later keys the upper half.",
+                "With two directions, you use all buckets for each direction, so a key before the query and a key after it share a bucket. Halve the number "
+                "of buckets, and give later keys the upper half.",
                 bucket(half="num_buckets", first="0"),
             ),
             "exact_half_of_all_buckets": (
-                "You take the exact buckets to be a quarter of all in both cases, as they are where there are two directions. m is half of n, and n is all the "
-                "buckets where there is one direction alone.",
+                "You always make a quarter of all buckets exact, which is right only with two directions. m is half of n, and with one direction n is the "
+                "number of all buckets.",
                 bucket(exact="num_buckets // 4"),
             ),
             "future_by_its_distance": (
-                "In one direction you take the distance without its sign, so that keys after the query get the buckets of those as far before it. They count as "
-                "distance 0.",
+                "With one direction, you ignore the sign of the distance, so a key after the query gets the bucket of a key equally far before it. Keys after "
+                "the query should count as distance 0.",
                 bucket(distance="relative_position.abs()"),
             ),
             "query_minus_key": (
-                "In one direction you read the relative position as query − key, and so put the whole past into bucket 0. It is key − query: the past is negative.",
+                "With one direction, you read the relative position as query − key, so the whole past is in bucket 0. It is key − query: past positions are "
+                "negative.",
                 bucket(distance="relative_position.abs() if bidirectional else relative_position.clamp(min=0)"),
             ),
             "buckets_of_real_numbers": (
-                "Your buckets are floating-point numbers. They index an embedding, which takes integers: int64.",
+                "Your buckets are floating-point numbers. They index an embedding, which requires integers: return int64.",
                 bucket(result="(first + torch.where(small, distance, far)).float()"),
             ),
             "buckets_as_narrow_as_the_input": (
@@ -90,7 +91,7 @@ MISCONCEPTIONS = [
                 bucket(result="(first + torch.where(small, distance, far)).to(relative_position.dtype)"),
             ),
             "a_table_and_nothing_else": (
-                "You take it that positions come as a table of two axes. They may have any shape, and the buckets have the same.",
+                "You assume that the positions have exactly two axes. They can have any shape, and the buckets should have the same shape.",
                 bucket().replace("    n =", "    t_q, t_k = relative_position.shape\n    n =", 1),
             ),
         },
@@ -100,8 +101,8 @@ MISCONCEPTIONS = [
         {
             # --- T5: the bias
             "bias_in_the_first_layer_only": (
-                "Only the first layer of your encoder adds the bias; the others see no order. Published weights *keep* the table in the first layer, but all "
-                "layers of the stack use it.",
+                "Only the first layer of your encoder adds the bias, so the other layers get no position information. Published weights *store* the bias "
+                "table in the first layer, but all layers of the stack use it.",
                 {
                     "return self.dropout(self.encoder(_, bias))": "x = _\n"
                     "for index, layer in enumerate(self.encoder.layers):\n"
@@ -111,44 +112,46 @@ MISCONCEPTIONS = [
                 },
             ),
             "one_table_for_both_stacks": (
-                "Your two stacks have one table of biases between them. Each has its own: the encoder's is halved for two directions, the decoder's is not, so the "
-                "same bucket means different distances.",
+                "Your two stacks share one bias table. Each stack needs its own: the encoder's buckets are halved for two directions and the decoder's are "
+                "not, so the same bucket means different distances.",
                 {"self.decoder_bias = ...": "self.decoder_bias = self.encoder_bias"},
             ),
             "encoder_in_one_direction": (
-                "Your encoder sorts distances in one direction, so that all later tokens count as distance 0. It sees both sides, and has to tell them apart.",
+                "Your encoder computes buckets for one direction, so all later tokens count as distance 0. The encoder attends to both sides and must "
+                "distinguish them.",
                 {"bidirectional=True": "bidirectional=False"},
             ),
             "decoder_in_both_directions": (
-                "Your decoder halves its buckets for two directions. Later tokens are hidden there, so half the buckets are never used, and the past is resolved "
-                "half as finely. Ask for one direction.",
+                "Your decoder halves its buckets for two directions. Later tokens are hidden there, so half of the buckets are never used, and the past has "
+                "only half the resolution. Use one direction.",
                 {"bidirectional=False": "bidirectional=True"},
             ),
             # --- T5: what is hidden
             "future_visible": (
-                "Your decoder sees later tokens wherever the mask does not forbid them. It must not, whatever the mask says; a mask of padding says nothing about "
-                "the future.",
+                "Your decoder attends to later tokens wherever the mask does not hide them. It must be causal whatever the mask is: a padding mask does not "
+                "hide the future.",
                 {"torch.where(earlier, bias, -math.inf)": "bias + 0.0"},
             ),
             "mask_with_a_row_for_each_query_as_it_is": (
-                "You take a mask with a row for each query as it is, and hide the future only beside a mask of padding. Published code does so, and leaves that to "
-                "the caller. Here no position sees a later one, whatever the mask says.",
+                "If the mask has a row for each query, you hide only what it hides; you add the causal mask only to a padding mask. Published code does so, "
+                "too, and leaves the rest to the caller. Here no position may attend to a later position, whatever the mask is.",
                 {
                     "torch.where(earlier, bias, -math.inf)": "torch.where(earlier, bias, -math.inf) if tgt_mask is None or tgt_mask.size(1) < tgt.size(1) else bias"
                 },
             ),
             "causal_only_without_a_mask": (
-                "You hide later tokens only where no mask is given. A mask of padding, `(B, 1, T)`, does not hide them, so with it your decoder reads what it is "
-                "to predict.",
+                "You hide later tokens only if no mask is passed. A padding mask, `(B, 1, T)`, does not hide them, so with such a mask your decoder sees the "
+                "tokens that it must predict.",
                 {"torch.where(earlier, bias, -math.inf)": "torch.where(earlier, bias, -math.inf) if tgt_mask is None else bias"},
             ),
             "causal_only_beside_a_mask": (
-                "You hide later tokens only where a mask is given. Without one, your decoder reads the tokens that it has to predict. It is causal whatever the "
-                "mask is.",
+                "You hide later tokens only if a mask is passed. Without a mask, your decoder sees the tokens that it must predict. It must be causal "
+                "whatever the mask is.",
                 {"torch.where(earlier, bias, -math.inf)": "bias + 0.0 if tgt_mask is None else torch.where(earlier, bias, -math.inf)"},
             ),
             "masks_inverted": (
-                "Your masks hide what they allow: True is what *may* be attended to, and you put −∞ where the mask is True. Put it where the mask is False.",
+                "Your masks hide what they should show: True means *may be attended to*, but you put −∞ where the mask is True. Put it where the mask is "
+                "False.",
                 {
                     "_hidden('src_mask', src_mask, src.size(0), bias)": "_hidden('src_mask', None if src_mask is None else ~src_mask, src.size(0), bias)",
                     "_hidden('tgt_mask', tgt_mask, tgt.size(0), bias)": "_hidden('tgt_mask', None if tgt_mask is None else ~tgt_mask, tgt.size(0), bias)",
@@ -156,59 +159,61 @@ MISCONCEPTIONS = [
                 },
             ),
             "targets_mask_ignored": (
-                "Your decoder ignores `tgt_mask`. It hides later tokens, and reads the padding before them.",
+                "Your decoder ignores `tgt_mask`. It hides later tokens, but attends to padding before them.",
                 {"_hidden('tgt_mask', tgt_mask, tgt.size(0), bias)": "bias + 0.0"},
             ),
             "sources_mask_ignored_by_the_encoder": (
-                "Your encoder ignores `src_mask`, and words take the padding for words. The decoder's attention to the source heeds it already; by then it is too "
-                "late.",
+                "Your encoder ignores `src_mask`, so it treats padding as words. Your decoder applies this mask in its cross-attention, but by then the "
+                "padding has changed the encoder's output.",
                 {"_hidden('src_mask', src_mask, src.size(0), bias)": "bias + 0.0"},
             ),
             "sources_mask_ignored_by_the_decoder": (
-                "Your decoder ignores `src_mask` where it looks at the source, and reads what the encoder made of padding.",
+                "In cross-attention your decoder ignores `src_mask`, so it attends to the encoder's output at padding.",
                 {"_hidden('src_mask', src_mask, tgt.size(0), src_bias)": "src_bias + 0.0"},
             ),
             # --- T5: tokens in, scores out
             "logits_not_scaled": (
-                "You do not scale the states before their product with E. E is initialized with standard deviation 1, √d_model times as large as an output matrix should be: divide "
-                "by √d_model.",
+                "You do not scale the states before you multiply them by E. E is initialized with a standard deviation of 1, which is √d_model times too "
+                "large for an output matrix: divide the states by √d_model.",
                 {"states * ...": "states"},
             ),
             "padding_index": (
-                "Your table takes token 0 for padding: where it is read, it learns nothing. The loss leaves padding out; the table has no padding index.",
+                "Your embedding treats token 0 as padding, so its row gets no gradient where token 0 is an input. The loss ignores padding; the embedding "
+                "should have no padding index.",
                 {"nn.Embedding(config.vocab, _)": "nn.Embedding(config.vocab, _, padding_idx=0)"},
             ),
             # --- T5: norms
             "post_norm": (
-                "Your layers norm after each step, as the paper of 2017 does. T5 norms what goes into a step, and has a last norm at the end of each stack.",
+                "Your layers normalize after each sublayer, as *Attention Is All You Need* does. T5 normalizes the input of each sublayer, and has a final "
+                "norm at the end of each stack.",
                 {
                     "encoder_layer = ...": "encoder_layer = EncoderLayer(config.d_model, BiasedAttention(config), FeedForward(config), config.dropout, norm='post')",
                     "decoder_layer = ...": "decoder_layer = DecoderLayer(config.d_model, BiasedAttention(config), BiasedAttention(config), FeedForward(config), config.dropout, norm='post')",
                 },
             ),
             "final_norm_missing": (
-                "The last norm of your stacks is missing. In pre-norm the sum of all layers' outputs leaves a stack as large as it has grown, so it is normalized "
-                "again.",
+                "The final norm of your stacks is missing. In pre-norm nothing normalizes the sum of the layers' outputs inside a stack, so it must be "
+                "normalized once at the end.",
                 {"self.decoder = _": "self.decoder = _\nself.encoder.norm = self.decoder.norm = nn.Identity()"},
             ),
             # --- T5: dropout
             "tokens_not_dropped": (
-                "What enters your stacks is not dropped in training: the tokens' vectors are, too.",
+                "You apply no dropout to the token embeddings. Dropout applies to the input of each stack, too.",
                 {"self.dropout(self.embed(src))": "self.embed(src)", "x = self.dropout(_)": "x = _"},
             ),
             # --- T5: initialization
             "queries_start_as_wide_as_keys": (
-                "Your queries start too wide, such as with the width of your keys. Nothing divides their scores by √d_k here, so that factor is in the "
-                "initial weights of `w_q`.",
+                "Your `w_q` is initialized with a standard deviation that is too large, such as that of the keys. Nothing divides the scores by √d_k here, so "
+                "this factor must be part of the initialization of `w_q`.",
                 {"3: _ * ...": "_"},
             ),
             "embedding_starts_narrow": (
-                "Your E starts narrow, as it should where embeddings are multiplied by √d_model. Here they are not, and the logits are divided by it: E "
-                "starts with a standard deviation of 1.",
+                "Your E is initialized with a standard deviation that is too small, as if the embeddings were multiplied by √d_model. Here they are not; "
+                "instead the logits are divided by √d_model. Initialize E with a standard deviation of 1.",
                 {"nn.init.normal_(_)": "nn.init.normal_(_, std=config.d_model**-0.5)"},
             ),
             "linear_layers_as_torch_starts_them": (
-                "Your matrices start too narrow, as torch's own layers do: by √3.",
+                "Your matrices keep PyTorch's default initialization, whose standard deviation is too small by a factor of √3.",
                 {"nn.init.normal_(module.weight, std=fan**-0.5)": "pass"},
             ),
         },
@@ -218,7 +223,7 @@ MISCONCEPTIONS = [
         "relative_position_bucket",
         {
             "edges_made_on_the_cpu": (
-                "You look the distances up among edges that are on the CPU. `torch.tensor` takes `device=relative_position.device`.",
+                "You look up the distances among bucket limits that are on the CPU. `torch.tensor` takes `device=relative_position.device`.",
                 {"torch.tensor(begins, device=distance.device)": "torch.tensor(begins)"},
             ),
         },
@@ -231,7 +236,7 @@ MISCONCEPTIONS = [
                 {"torch.arange(_, device=table.weight.device)": "torch.arange(_)"},
             ),
             "mask_stays_on_the_cpu": (
-                "`subsequent_mask` makes its mask on the CPU, and you apply it to a bias that may be on a GPU. Move it there.",
+                "`subsequent_mask` creates its mask on the CPU, but you apply it to a bias that can be on a GPU. Move the mask to the device of the bias.",
                 {"_.to(tgt.device)": "_"},
             ),
         },

@@ -8,31 +8,32 @@ MISCONCEPTIONS = [
         {
             # --- whose keys a head asks
             "kv_heads_tiled": (
-                "Your heads take the keys in turn: head 0 the first, head 1 the second … and then again from the first. Neighbors share: with 6 heads and 2 of "
-                "keys, heads 0, 1, 2 ask the first and 3, 4, 5 the second. (`repeat_interleave` does that, `repeat` the other.)",
+                "Your query heads take the KV heads in turn: head 0 the first, head 1 the second, and so on. Neighbors should share a KV head: with 6 heads "
+                "and 2 KV heads, heads 0, 1, 2 use the first and heads 3, 4, 5 the second. (`repeat_interleave` repeats in this order, `repeat` in yours.)",
                 {"query.unflatten(1, (_, share))": "query.unflatten(1, (share, _)).transpose(1, 2)", "_.flatten(1, 2)": "_.transpose(1, 2).flatten(1, 2)"},
             ),
             "queries_grouped_in_turn": (
-                "You assign the heads to the groups in turn, and join them group by group: so head 1 ends up in a different place. Neighboring "
-                "heads form a group, which keeps their order.",
+                "You assign the query heads to the groups in turn, but join them group by group, so head 1 ends up in a different place. Neighboring heads "
+                "should form a group, which keeps their order.",
                 {"query.unflatten(1, (_, share))": "query.unflatten(1, (share, _)).transpose(1, 2)"},
             ),
             "heads_joined_across_groups": (
-                "Your groups are right, and then you join the first heads of all groups, the second of all groups …. Head i goes back to place i: group by group.",
+                "Your groups are right, but you join the first heads of all groups, then the second heads of all groups, and so on. Head i belongs at place "
+                "i: join group by group.",
                 {"_.flatten(1, 2)": "_.transpose(1, 2).flatten(1, 2)"},
             ),
             "group_size_for_number_of_groups": (
-                "You take `n_kv_heads` for the number of heads in a group. It is the number of heads of keys and values, that is, of groups; a group has n_heads / "
-                "n_kv_heads heads.",
+                "You treat `n_kv_heads` as the number of heads in a group. It is the number of KV heads, which is the number of groups. A group has n_heads / "
+                "n_kv_heads query heads.",
                 {"self.n_kv_heads = n_kv_heads": "self.n_kv_heads = n_heads // n_kv_heads", "_ * n_kv_heads": "_ * (n_heads // n_kv_heads)"},
             ),
             "first_kv_head_for_all": (
-                "All your heads ask the first head of keys and values. That is multi-query attention; with several there is one for each group.",
+                "All your query heads use the first KV head. That is multi-query attention. With several KV heads, each group has its own.",
                 {"attention(query, key, value, mask)": "attention(query, key[:, :1], value[:, :1], mask)"},
             ),
             "keys_repeated": (
-                "Your outputs are right, but keys and values are copied, once for each query head. The heads of a group can ask the same tensor: to its keys they are "
-                "only more queries, or another axis of length 1 to broadcast over.",
+                "Your outputs are right, but you copy keys and values, once for each query head. The heads of a group can use the same tensor: treat them as "
+                "additional queries, or add an axis of length 1 to broadcast over.",
                 {
                     "heads, _ = ...": "key, value = key.repeat_interleave(share, dim=1), value.repeat_interleave(share, dim=1)\n"
                     "heads, _ = attention(query.unflatten(2, (share, t_q)).flatten(1, 2), key, value, past)\n"
@@ -41,47 +42,48 @@ MISCONCEPTIONS = [
             ),
             # --- masks
             "one_triangle_over_all_heads": (
-                "You cut one triangle out of all the queries of a group, of several heads one after the other. The first head is right; to the later ones nothing "
-                "is hidden. Each head needs the whole mask.",
+                "You build one triangle over all the queries of a group, with several heads one after the other. The first head is right, but nothing is "
+                "hidden from the later heads. Each head needs the whole mask.",
                 {"past = ...": "past = torch.ones(share * t_q, t_k, dtype=torch.bool, device=query.device).tril(t_k - t_q)", "past.repeat(share, 1)": "past"},
             ),
             "mask_from_the_first_key": (
-                "Your mask takes the queries for the first positions. With as many queries as keys that is the same; with a cache, one new query would see the "
-                "very first key only. The queries are the last positions.",
+                "Your mask treats the queries as the first positions. With as many queries as keys that is right, but with a cache, one new query would "
+                "attend only to the very first key. The queries are the last positions.",
                 {"t_k - t_q": ""},
             ),
             "mask_of_queries_alone": (
-                "Your mask is square, (T_q, T_q). With a cache there are more keys than queries, and it does not fit: it is (T_q, T_k).",
+                "Your mask is square, (T_q, T_q). With a cache there are more keys than queries, and your mask does not fit: its shape must be (T_q, T_k).",
                 {"past = ...": "past = torch.ones(t_q, t_q, dtype=torch.bool, device=query.device).tril()"},
             ),
             "no_mask": (
-                "Nothing is hidden: every token sees the later ones, and what it is to predict. This attention is causal by itself.",
+                "Your attention masks nothing: every token attends to later tokens, including the token that it must predict. This attention is causal by "
+                "itself.",
                 {"mask": ""},
             ),
             "mask_of_a_chunk_forgotten": (
-                "Where there are more keys than queries you hide nothing. That is right for a single query, the newest; in a chunk of several the earlier ones "
-                "must not see the later.",
+                "If there are more keys than queries, you mask nothing. That is right for a single query, the newest, but in a chunk of several tokens, "
+                "earlier tokens must not attend to later ones.",
                 {"mask": "mask if t_q == t_k else None"},
             ),
             "oneself_hidden": (
-                "A token does not see itself, and the first sees nothing at all. Its own key is no later than its query.",
+                "No token attends to itself, and the first token attends to nothing. A query may attend to the key at its own position.",
                 {"t_k - t_q": "t_k - t_q - 1"},
             ),
             "next_token_visible": (
-                "Each token sees one that is later: the very one it is to predict. Your triangle's border is one place too far to the right.",
+                "Each token attends to one later token, which is the token that it must predict. Your triangle reaches one column too far to the right.",
                 {"t_k - t_q": "t_k - t_q + 1"},
             ),
             "mask_inverted": (
-                "Your mask is True where a key must be hidden. `attention` takes True for *may be attended to*: each token sees the later ones alone.",
+                "Your mask is True where a key must be hidden, so each token attends only to later tokens. In `attention`, True means *may be attended to*.",
                 {"mask": "~mask"},
             ),
             "mask_of_the_first_call": (
-                "You keep the mask of the first call. Another call may have other lengths.",
+                "You keep the mask of the first call. Another call can have other lengths.",
                 {"past = _": "past = self.__dict__.setdefault('past', _)"},
             ),
             "hidden_score_not_low_enough": (
-                "You give hidden keys a score that is low, but not lower than any other: in a trained model scores of this size occur, and beside them what is "
-                "hidden is seen. Minus infinity, or the lowest number of the dtype, is safe.",
+                "You give hidden keys a score that is low, but not lower than all others. Scores of this size occur in a trained model, and then hidden keys "
+                "get weight. −∞, or the lowest number of the dtype, is safe.",
                 {
                     "heads, _ = ...": "wide = torch.promote_types(query.dtype, torch.float32)\n"
                     "scores = query.to(wide) @ key.to(wide).transpose(-2, -1) / query.size(-1) ** 0.5\n"
@@ -95,20 +97,20 @@ MISCONCEPTIONS = [
                 {"3: query": "query * query.size(-1) ** 0.5"},
             ),
             "scaled_by_d_model": (
-                "You divide the scores by √d_model. What is summed up in a score is d_k products, one head's.",
+                "You divide the scores by √d_model. A score is a sum of d_k products, those of one head, so divide by √d_k.",
                 {"3: query": "query / self.n_heads**0.5"},
             ),
             "scaled_twice": (
-                "Your scores are divided by √d_k twice. `attention` of day 8 does it already.",
+                "Your scores are divided by √d_k twice. The `attention` of day 8 already divides them.",
                 {"3: query": "query / query.size(-1) ** 0.5"},
             ),
             # --- what there is to learn
             "kv_as_wide_as_the_model": (
-                "Your `w_k` and `w_v` are as wide as the model. There are n_kv_heads heads of width d_k to fill, and no more: that is what is saved.",
+                "Your `w_k` and `w_v` are as wide as the model. They need only n_kv_heads heads of width d_k: this is what grouped-query attention saves.",
                 {"d_model // n_heads * n_kv_heads": "d_model"},
             ),
             "biases": (
-                "Your projections have biases, as `nn.Linear` gives by itself. Here none of the four has one.",
+                "Your projections have biases, the default of `nn.Linear`. Here none of the four has a bias.",
                 {
                     "self.w_q = ...": "self.w_q = nn.Linear(d_model, d_model)",
                     "self.w_k = ...": "self.w_k = nn.Linear(d_model, d_kv)",
@@ -117,22 +119,22 @@ MISCONCEPTIONS = [
                 },
             ),
             "mask_in_the_state_dict": (
-                "A mask is kept in the state dict. It is no weight, and a published checkpoint does not have it. Make it when it is needed, or register it with "
-                "`persistent=False`.",
+                "Your state dict contains a mask. A mask is not a weight, and a published checkpoint does not contain it. Create it when you need it, or "
+                "register it with `persistent=False`.",
                 {"self.w_o = _": "self.w_o = _\nself.register_buffer('past', torch.ones(d_model, d_model).tril())"},
             ),
             "output_not_projected": (
-                "You return the joined heads. `w_o` mixes them, at the very end.",
+                "You return the concatenated heads. The last step, the projection `w_o`, is missing.",
                 {"self.w_o(_)": "_"},
             ),
             "projected_in_attend": (
-                "Your `attend` has gone through `w_o` already. It returns the joined heads; the projection follows in `forward`.",
+                "Your `attend` already applies `w_o`. It should return the concatenated heads; `forward` applies the projection.",
                 {"self.w_o(_)": "_", "4: return _": "return self.w_o(_)"},
             ),
             # --- heads, cut and joined
             "heads_by_view": (
-                "You bring heads before time by one `view` or `reshape`: the shape is right, and the numbers are those of other tokens. Cut the last axis first; "
-                "then exchange the two axes.",
+                "You move heads before time with one `view` or `reshape`. The shape is right, but the numbers belong to other tokens. Split the last axis "
+                "first, then swap the two axes.",
                 {
                     "self.w_q(x).unflatten(-1, (_, d_k))": "self.w_q(x).reshape(x.size(0), _, x.size(1), d_k).transpose(1, 2)",
                     "self.w_k(x).unflatten(-1, (_, d_k))": "self.w_k(x).reshape(x.size(0), _, x.size(1), d_k).transpose(1, 2)",
@@ -140,7 +142,7 @@ MISCONCEPTIONS = [
                 },
             ),
             "time_before_heads": (
-                "What `project` returns has time before heads. Heads come first, (B, heads, T, d_k): so a cache keeps them, and so they attend.",
+                "Your `project` returns time before heads. Heads should come first, (B, heads, T, d_k): the cache stores this layout, and attention needs it.",
                 {
                     "2: return ...": "return query, key, value",
                     "t_q > t_k": "False",
@@ -148,28 +150,27 @@ MISCONCEPTIONS = [
                 },
             ),
             "joined_by_view": (
-                "You join the heads by one `view` or `reshape`, with time still behind them: the shape is right, and a row holds numbers of several tokens. "
-                "Exchange the axes first.",
+                "You join the heads with one `view` or `reshape` while time is still after the heads. The shape is right, but a row holds numbers of several "
+                "tokens. Swap the two axes first.",
                 {"4: return ...": "return heads.reshape(heads.size(0), t_q, self.n_heads * heads.size(-1))"},
             ),
             "joined_to_any_width": (
-                "You leave it to `reshape(…, -1)` to find out the width. Where there are no tokens it cannot: 0 times anything is 0.",
+                "You let `reshape(…, -1)` infer the width. Without tokens it cannot: 0 times any width is 0.",
                 {"_.flatten(-2)": "_.reshape(heads.size(0), t_q, -1)"},
             ),
             "single_kv_head_squeezed": (
-                "Where there is a single head of keys and values you drop its axis. It stays, with length 1: a cache keeps it, and the queries' axes have to meet "
-                "it.",
+                "With a single KV head, you remove its axis. Keep it, with length 1: a cache stores it, and the queries' axes must line up with it.",
                 {"key.transpose(1, 2)": "key.transpose(1, 2).squeeze(1)", "value.transpose(1, 2)": "value.transpose(1, 2).squeeze(1)", "t_q > t_k": "False"},
             ),
             # --- gradients and dtypes
             "kept_keys_detached": (
-                "Your outputs are right, but keys and values get no gradient: they are detached, as in a cache, or made under `no_grad`. In training `w_k` and "
-                "`w_v` would never learn.",
+                "Your outputs are right, but keys and values get no gradient: they are detached, as in a cache, or computed under `no_grad`. In training, "
+                "`w_k` and `w_v` would never learn.",
                 {"attention(query, key, value, mask)": "attention(query, key.detach(), value.detach(), mask)"},
             ),
             "heads_in_float32": (
-                "Your heads are float32 whatever came in, and where `w_o` has another dtype it refuses them. `attention` upcasts internally where it has to, and returns "
-                "back the dtype that it got.",
+                "Your heads are float32 for any input, so `w_o` raises an error if it has a different dtype. `attention` upcasts internally where necessary, "
+                "and returns the dtype that it received.",
                 {"attention(query, key, value, mask)": "attention(query.float(), key.float(), value.float(), mask)"},
             ),
         },
@@ -179,7 +180,7 @@ MISCONCEPTIONS = [
         "GroupedQueryAttention",
         {
             "mask_made_on_the_cpu": (
-                "You make the mask on the CPU, and the scores may be on a GPU. `torch.ones` takes `device=query.device`.",
+                "You create the mask on the CPU, but the scores can be on a GPU. `torch.ones` takes `device=query.device`.",
                 {"device=query.device": ""},
             ),
         },

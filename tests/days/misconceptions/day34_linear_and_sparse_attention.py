@@ -86,93 +86,97 @@ MISCONCEPTIONS = [
         "linear_attention",
         {
             "published_table_of_scores": (
-                "You multiply every query with every key: that is the T × T table again. Add up the products of keys and values first; where it is causal, let only the queries and keys of one chunk meet.",
+                "You multiply every query by every key, which makes a T × T matrix. Add up the products of keys and values first. In the causal case, "
+                "multiply queries by keys only within a chunk.",
                 PUBLISHED_TABLE,
             ),
             "published_state_for_each_token": (
-                "Where it is causal there is a d_k × d_v state for every single token, and all of them are kept for the backward pass. Go by chunks: one state for each, and inside a chunk queries meet keys.",
+                "In the causal case you have a d_k × d_v state for every single token, and all of them are stored for the backward pass. Work in chunks: one "
+                "state per chunk, and queries times keys within a chunk.",
                 PUBLISHED_STATES,
             ),
             "infinite_beside_the_choice": (
-                "For features above 88 the exponential that you do not use is infinite, and its gradient, 0 times infinity, is NaN. Keep what goes into it at 0 or below.",
+                "For features above 88, the exponential that you do not select is infinite, and its gradient, 0 times infinity, is NaN. Limit the input of "
+                "the exponential to 0 or less.",
                 {"query.clamp(max=0).exp()": "query.exp()", "key.clamp(max=0).exp()": "key.exp()"},
             ),
             "widths_taken_for_equal": (
-                "You take for granted that values are as wide as queries and keys. They have a width of their own, d_v, and so has the output.",
+                "You assume that values are as wide as queries and keys. They have their own width, d_v, which is also the width of the output.",
                 {"return _": "return _[..., : query.size(-1)]"},
             ),
             # --- memory: right numbers, in a way that the day is there to avoid
             "table_of_scores": (
-                "Your numbers are right, but there are T × T of them in memory, as there are where every query is multiplied with every key. Add up the "
-                "products of keys and values first; where it is causal, let only the queries and keys of one chunk meet.",
+                "Your numbers are right, but you have T × T of them in memory, probably because you multiply every query by every key. Add up the products of "
+                "keys and values first. In the causal case, multiply queries by keys only within a chunk.",
                 TABLE,
             ),
             "state_for_each_token": (
-                "Your numbers are right, but there is a d_k × d_v state for every single token: in a running sum over all the outer products, or in a loop over "
-                "tokens whose states are all kept for the backward pass. Go by chunks: one state for each, and inside a chunk queries meet keys.",
+                "Your numbers are right, but you store a d_k × d_v state for every token: in a running sum over all the outer products, or in a loop over "
+                "tokens that keeps its states for the backward pass. Work in chunks: one state per chunk, and queries times keys within a chunk.",
                 STATES_BY_SUMS,
             ),
             # --- numbers
             "small_number_in_the_denominator": (
-                "You add a small number to the denominator. Much published code does, and float32 hardly notices; in float64 it is a hundred million times the "
-                "rounding. Divide by the sum of the weights itself, and treat a sum that is exactly 0 by itself.",
+                "You add a small number to the denominator, as much published code does. In float32 it hardly matters, but in float64 it is a hundred million "
+                "times larger than the rounding error. Divide by the plain sum of the weights, and handle a sum of exactly 0 separately.",
                 {"mixed / ...": "mixed / (total + 1e-6)"},
             ),
             "zero_by_zero": (
-                "Where there are no keys you divide 0 by 0, which is NaN. Nothing to attend to gives 0, as in day 8.",
+                "If there are no keys, you divide 0 by 0, which is NaN. A query without keys should give 0, as on day 8.",
                 {"mixed / ...": "mixed / total"},
             ),
             "result_stays_wide": (
-                "Half precision comes out as float32. Compute in float32, then give back the inputs' dtype.",
+                "For half precision you return float32. Compute in float32, but return the dtype of the inputs.",
                 {"output.to(dtype)": "output"},
             ),
             # --- features
             "scaled": (
-                "You divide by √d_k. That belongs to the softmax. Here it changes the features themselves, and the formula does not have it.",
+                "You divide by √d_k. That scale belongs to the softmax. Here it would change the features themselves, and the formula does not contain it.",
                 {"query = _": "query = query / query.size(-1) ** 0.5\nquery = _"},
             ),
             "no_one_added": (
-                "Your features are elu(x), without the 1. They can be negative, so weights can be, and their sum can come near 0.",
+                "Your features are elu(x), without the 1. They can be negative, so weights can be negative, too, and their sum can be close to 0.",
                 {"query = ...": "query = F.elu(query)", "torch.where(key > 0, key + 1, ...)": "F.elu(key)"},
             ),
             "keys_not_mapped": (
-                "Only your queries go through the feature map. Keys do as well, or weights can be negative.",
+                "You apply the feature map only to the queries. Apply it to the keys, too; otherwise weights can be negative.",
                 {"torch.where(key > 0, key + 1, ...)": "key"},
             ),
             # --- the denominator
             "not_divided": (
-                "You do not divide by the sum of the weights, so the output grows with the number of keys. It is a mean of the values.",
+                "You do not divide by the sum of the weights, so your output grows with the number of keys. It should be a weighted mean of the values.",
                 {"mixed / ...": "mixed"},
             ),
             # --- causal
             "causal_ignored": (
-                "`causal` changes nothing: every query sees all keys, later ones too.",
+                "In your answer `causal` has no effect: every query attends to all keys, including later ones.",
                 {"causal and t_q != t_k": "False", "not causal": "True"},
             ),
             "blind_to_itself": (
-                "A query does not see its own position. Keys up to the query's place count, its own included; the first token has nothing else.",
+                "A query does not attend to its own position. It must attend to the keys up to its own position, inclusive; the first token has no other key.",
                 {"_.tril()": "_.tril(-1)"},
             ),
             "chunk_sees_itself_whole": (
-                "Inside a chunk every query meets every key, later ones too. Only keys up to the query's own may count, there as elsewhere.",
+                "Within a chunk, every query attends to every key, including later ones. Here, too, a query may attend only to keys up to its own position.",
                 {"_.tril()": "_"},
             ),
             "chunks_forget": (
-                "Every chunk starts from 0, so a query forgets everything before its own chunk. What earlier chunks have left has to be added, to numerator and "
+                "Every chunk starts from 0, so a query ignores everything before its own chunk. Add the sums of the earlier chunks, to both numerator and "
                 "denominator.",
                 {"_ + query @ earlier": "_"},
             ),
             "state_detached": (
-                "Your outputs are right, but the state that is handed from chunk to chunk has lost its gradient: keys and values learn nothing from queries of "
-                "later chunks.",
+                "Your outputs are right, but the state passed from chunk to chunk is detached, so keys and values get no gradient from queries of later "
+                "chunks.",
                 {"earlier = _": "earlier = _.detach()"},
             ),
             "tail_dropped": (
-                "Tokens that do not fill a chunk are dropped. T may be any number: fill the last chunk up, or let it be shorter.",
+                "You drop the tokens that do not fill a chunk. T can be any number: pad the last chunk, or make it shorter.",
                 {"-(-t_k // size)": "max(1, t_k // size)", "sums = _[..., :t_q, :]": "sums = _[..., : min(t_q, chunks * size), :]"},
             ),
             "no_chunks_to_join": (
-                "Where there are no tokens there are no chunks, and `cat` refuses an empty list. Start the list with a piece of length 0, or ask first.",
+                "Without tokens there are no chunks, and `cat` raises an error for an empty list. Start the list with a piece of length 0, or handle this "
+                "case separately.",
                 CHUNKS_IN_A_LIST,
             ),
         },
@@ -181,58 +185,63 @@ MISCONCEPTIONS = [
         "sliding_window_mask",
         {
             "mask_handed_out_again": (
-                "You keep the masks that you have made and return the same tensor again. Writing into one, as `&=` does, changes all. Create a new one each time, or return a copy.",
+                "You store masks and return the same tensor again. If a caller writes into one, for instance with `&=`, all later results change. Create a "
+                "new mask each time, or return a copy.",
                 KEPT_MASK,
             ),
             "numbers_to_be_added": (
-                "You return numbers to be added to scores, 0 and −∞. Masks are boolean here, True = may attend: & and `attention` expect it.",
+                "You return a mask of 0 and −∞, to be added to scores. Masks are boolean here, and True means *may be attended to*: `&` and `attention` "
+                "require this.",
                 {"return _": "return torch.zeros(1, size, size).masked_fill(~_, float('-inf'))"},
             ),
             # --- the window
             "window_of_both_sides": (
-                "You take `window` for both sides together, as Longformer's w is. Here it is the largest distance to either side: w = 2 · window.",
+                "You treat `window` as the width of both sides together, like Longformer's w. Here it is the maximum distance to either side: w = 2 · window.",
                 {"distance <= window": "distance <= window // 2"},
             ),
             "window_of_the_past": (
-                "Your window reaches back only. This mask looks to both sides; & with `subsequent_mask` makes it causal.",
+                "Your window covers only earlier positions. This mask covers both sides; combining it with `subsequent_mask` by `&` makes it causal.",
                 {"_.abs()": "_", "near = _": "near = (0 <= distance) & _"},
             ),
             "window_wraps_around": (
-                "Your window wraps around: the first token sees the last one. (`roll` does that.) A text has ends, and at its ends a token sees less.",
+                "Your window wraps around: the first token attends to the last token, as it does if you use `roll`. A text has two ends, where a token "
+                "attends to fewer neighbors.",
                 {"near = _": "distance = torch.minimum(distance, size - distance)\nnear = _"},
             ),
             "without_itself": (
-                "A token does not see itself. Its distance to itself is 0, which is within any window.",
+                "No token attends to itself. The distance of a token to itself is 0, which is within any window.",
                 {"near = _": "near = _ & (distance > 0)"},
             ),
             "zero_means_no_window": (
-                "You take a window of 0 for no window at all, as `if window:` or `window or …` do. It is the narrowest one: each token sees itself.",
+                "You treat a window of 0 as no window at all, as `if window:` or `window or …` does. A window of 0 is the narrowest: each token attends only "
+                "to itself.",
                 {"distance <= window": "distance <= (window or size)"},
             ),
             # --- global tokens
             "global_tokens_are_not_seen": (
-                "The global tokens see all, but are not seen by all. It goes both ways: that is how news from one end reaches the other in two layers.",
+                "Your global tokens attend to all tokens, but not all tokens attend to them. Both must be allowed, so that information can pass from one end "
+                "to the other in two layers.",
                 {"near | first": "near"},
             ),
             "global_tokens_do_not_see": (
-                "The global tokens are seen by all, but do not see all. It goes both ways.",
+                "All tokens attend to your global tokens, but these do not attend to all tokens. Both must be allowed.",
                 {"_ | first.unsqueeze(1)": "_"},
             ),
             "global_tokens_ignored": (
-                "`global_tokens` changes nothing.",
+                "In your answer `global_tokens` has no effect.",
                 {"near | first | ...": "near"},
             ),
             "one_global_token_too_many": (
-                "There is one global token more than asked for. Positions count from 0, so the first g tokens are those below g.",
+                "You have one global token too many. Positions count from 0, so the first g tokens are those at positions below g.",
                 {"position < _": "position <= _"},
             ),
             # --- form
             "inverted": (
-                "Your mask is True where a token may *not* attend. True means may attend, here as everywhere in this course.",
+                "Your mask is True where a token may *not* attend. True means *may be attended to*, here as everywhere in this course.",
                 {"return _": "return ~_"},
             ),
             "no_batch_axis": (
-                "Your mask is (size, size). It has an axis for the batch in front, as `subsequent_mask` has: (1, size, size).",
+                "Your mask has shape (size, size). Add an axis of length 1 for the batch in front, as in `subsequent_mask`: (1, size, size).",
                 {"_.unsqueeze(0)": "_"},
             ),
         },
@@ -242,7 +251,7 @@ MISCONCEPTIONS = [
         "linear_attention",
         {
             "ones_made_on_the_cpu": (
-                "You append a column of ones that is on the CPU to values that may be on a GPU. `value.new_ones` makes it where they are.",
+                "You append a column of ones that is on the CPU to values that can be on a GPU. `value.new_ones` creates it on the device of the values.",
                 {"value = F.pad(value, (0, 1), value=1.0)": "value = torch.cat([value, torch.ones(*value.shape[:-1], 1, dtype=wide)], dim=-1)"},
             ),
         },

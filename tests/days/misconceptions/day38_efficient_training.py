@@ -54,73 +54,74 @@ MISCONCEPTIONS = [
         "clip_gradients",
         {
             "zero_for_no_limit": (
-                "You take a `max_norm` of 0 for no limit, as `if max_norm:` does. It leaves nothing of the gradient; `math.inf` is the one that only measures.",
+                "You treat a `max_norm` of 0 as no limit, as `if max_norm:` does. With a limit of 0, nothing of the gradient remains. A limit of `math.inf` "
+                "only measures the norm.",
                 {"factor = _": "factor = _ if max_norm else torch.ones(())"},
             ),
             # --- clipping: the norm of what
             "each_parameter_by_itself": (
-                "You clip each parameter's gradient by its own norm. Then some are shortened and others are not, and the step points somewhere else. All of them "
-                "together are one vector, with one norm and one factor.",
+                "You clip each parameter's gradient by its own norm. Some gradients then become shorter and others do not, which changes the direction of the "
+                "step. Treat all gradients as one vector, with one norm and one factor.",
                 {"_ * factor": "_ * (max_norm / (torch.linalg.vector_norm(one, dtype=widest) + 1e-6)).clamp(max=1.0)"},
             ),
             "numbers_clipped": (
-                "You cut off every single number at `max_norm`. That turns the gradient another way: large numbers lose, small ones do not. What is bounded here "
-                "is the length, and the direction stays.",
+                "You clip every single number at `max_norm`. That changes the direction of the gradient: large numbers shrink, but small numbers do not. "
+                "Limit the length of the whole gradient, and keep its direction.",
                 {"one.copy_(...)": "one.clamp_(-max_norm, max_norm)"},
             ),
             "norms_added_up": (
-                "You add up the norms of the parameters. Lengths that point different ways do not add up: their *squares* do.",
+                "You add up the norms of the parameters. Add up their *squares* instead, and take the root of the sum.",
                 {"torch.linalg.vector_norm(_)": "_.sum()"},
             ),
             "root_forgotten": (
-                "You have added up the squares and not taken the root. A norm has the gradients' own unit.",
+                "You added up the squares but did not take the root. A norm has the same unit as the gradients.",
                 {"norm = _": "norm = _.square()"},
             ),
             # --- clipping: the factor
             "short_gradients_lengthened": (
-                "Your gradient always ends up as long as `max_norm`: a short one is lengthened. Near a minimum gradients ought to become short. The factor is "
-                "never above 1.",
+                "Your gradient always ends up with the length `max_norm`: you make short gradients longer. Near a minimum, gradients should be short. The "
+                "factor must never exceed 1.",
                 {"_.clamp(max=1.0)": "_"},
             ),
             "small_number_forgotten": (
-                "You divide by the norm alone. The formula adds 10⁻⁶ to it, which also keeps a gradient of zeros from becoming NaN.",
+                "You divide by the norm alone. The formula adds 10⁻⁶ to it, which also prevents NaN for a gradient of zeros.",
                 {"norm + 1e-6": "norm"},
             ),
             "not_finite_left_alone": (
-                "Where the norm is not finite you leave the gradients as they are. The formula applies there too, as torch does it; whether the step is taken at "
-                "all is the scaler's business.",
+                "If the norm is not finite, you leave the gradients unchanged. Apply the formula in this case, too, as PyTorch does. The scaler decides "
+                "whether to take the step.",
                 {"norm = _": "norm = _\nif not norm.isfinite():\n    return norm"},
             ),
             # --- clipping: which gradients
             "generator_read_twice": (
-                "You go through the parameters twice. `model.parameters()` is a generator: the second time it is empty, so the norm is right and nothing is "
-                "clipped. Keep what you need in a list.",
+                "You iterate over the parameters twice. `model.parameters()` is a generator, which is empty the second time: the norm is right, but nothing "
+                "is clipped. Store what you need in a list.",
                 {"3: gradients": "(one.grad for one in parameters if one.grad is not None)", "one.copy_(...)": "one.mul_(factor)"},
             ),
             "squares_in_halves": (
-                "You compute norms in the gradients' own dtype. In float16 a norm is infinite from 65 520 on, and bfloat16 has three digits. Compute them in "
-                "float32.",
+                "You compute norms in the gradients' own dtype. In float16 a norm is infinite from 65,520 on, and bfloat16 has only three digits. Compute "
+                "norms in float32.",
                 {"dtype=widest": ""},
             ),
             "squares_overflow": (
-                "You square in half precision before you add up in float32. In float16 the square of 256 is infinite, and that of 0.0001 is 0. Widen first.",
+                "You square in half precision before you add up in float32. In float16 the square of 256 is infinite, and that of 0.0001 is 0. Upcast first.",
                 {"torch.linalg.vector_norm(one, dtype=widest)": "one.square().to(widest).sum().sqrt()"},
             ),
             "norm_in_float32_always": (
-                "You compute in float32 also where gradients are in float64, and lose half of their digits.",
+                "You always compute in float32, so float64 gradients lose half of their digits.",
                 {"widest = ...": "widest = torch.float32", "_.vector_norm(one, dtype=widest)": "_.vector_norm(one.float())"},
             ),
             "nothing_breaks_it": (
-                "Where no parameter has a gradient yours raises. There is nothing to measure then: the norm is 0.",
+                "If no parameter has a gradient, your function raises an error. In this case the norm is 0.",
                 {"if not gradients:\n    ...": ""},
             ),
             # --- clipping: what is returned
             "norm_after_clipping": (
-                "You return the norm after clipping. That is never more than `max_norm`, and hides the spike.",
+                "You return the norm after clipping, which is never more than `max_norm` and hides the spike. Return the norm before clipping.",
                 {"return norm": "norm = norm * factor\nreturn norm"},
             ),
             "norm_as_a_float": (
-                "You return a float. A 0-d tensor is asked for: to make a number of it a GPU would have to finish first.",
+                "You return a float. Return a tensor with 0 axes: converting it to a number makes the program wait for the GPU.",
                 {"return norm": "return norm.item()"},
             ),
         },
@@ -130,67 +131,67 @@ MISCONCEPTIONS = [
         {
             # --- scaling: when to step
             "steps_all_the_same": (
-                "You halve the scale after an infinite gradient, but let the optimizer step along it. One such step, and all weights are NaN.",
+                "You halve the scale after an infinite gradient, but the optimizer still takes the step. One such step makes the weights NaN.",
                 {"if self.finite:\n    _": "_"},
             ),
             "nan_overlooked": (
-                "You look for infinities, and not for NaN, which is what an infinity becomes one operation later.",
+                "You check for infinities but not for NaN. An infinity often becomes NaN one operation later.",
                 {"one.isfinite().all()": "~one.isinf().any()"},
             ),
             "last_parameter_decides": (
-                "Only the last parameter decides whether a step is taken: for each parameter you forget what you have found before. A single infinite number "
-                "anywhere is enough.",
+                "Only the last parameter decides whether a step is taken: for each parameter you overwrite what you found before. A single infinite number in "
+                "any gradient must be enough to skip the step.",
                 {"self.finite = _.all()": "self.finite = _[-1]"},
             ),
             # --- scaling: there and back
             "scaled_in_halves": (
-                "You multiply a loss in float16 as it is. 65536 is infinite there, and so is the scaled loss. Widen it first.",
+                "You multiply a float16 loss in its own dtype. 65,536 overflows to infinity in float16, and so does the scaled loss. Upcast the loss first.",
                 {"loss.to(...)": "loss"},
             ),
             "scaled_down": (
-                "You divide the loss by the scale. Small gradients would vanish all the sooner: the loss is *multiplied* on the way in, and the gradients divided "
-                "on the way out.",
+                "You divide the loss by the scale, so small gradients vanish even sooner. *Multiply* the loss by the scale, and divide the gradients by it "
+                "afterwards.",
                 {"_ * self.current": "_ / self.current"},
             ),
             "never_unscaled": (
-                "Your gradients are never divided by the scale. The optimizer takes steps that are thousands of times too long.",
+                "You never divide your gradients by the scale. The optimizer receives gradients that are thousands of times too large.",
                 {"one.div_(self.current)": ""},
             ),
             "first_group_only": (
-                "You unscale the first group of the optimizer only. Parameters may be in several groups, with their own learning rates.",
+                "You unscale only the first group of the optimizer. Parameters can be in several groups, each with its own learning rate.",
                 {"optimizer.param_groups": "optimizer.param_groups[:1]"},
             ),
             "step_does_not_unscale": (
-                "`step` relies on `unscale_` having been called. That is optional: if you have not, `step` does it.",
+                "Your `step` assumes that the caller has called `unscale_`. That call is optional: without it, `step` must unscale the gradients itself.",
                 {"self.unscale_(optimizer)": "self.finite = torch.tensor(True)"},
             ),
             "unscaled_twice": (
-                "`step` unscales also what was unscaled already. Remember, until the next `update`, that it has been done.",
+                "Your `step` unscales gradients that are already unscaled. Remember until the next `update` that they are.",
                 {"if self.finite is not None:\n    ...": "", "1: if self.finite is None:\n    _": "_"},
             ),
             "step_not_ended": (
-                "After `update` you still take the gradients for unscaled, and what was found in the first step for true of all others.",
+                "After `update`, you still treat the gradients as unscaled, and what you found in the first step as true of all later steps.",
                 {"if self.finite is not None:\n    ...": "", "self.finite = None": "pass"},
             ),
             # --- scaling: the next scale
             "never_halved": (
-                "Your scale is never halved. If it is too large the same overflow comes again in the next step, and in all that follow: nothing is learned any more.",
+                "Your scale is never halved. If it is too large, the same overflow occurs again in every later step, and the model learns nothing.",
                 {"self.current /= 2": ""},
             ),
             "never_doubled": (
-                "Your scale never grows again. Each overflow, a chance one too, would halve it for good, until small gradients vanish as if there were none.",
+                "Your scale never grows again. Each overflow, even a rare one, then halves it permanently, until small gradients vanish again.",
                 {"self.current *= 2": ""},
             ),
             "one_step_too_late": (
-                "You double one step too late: the step that makes the number full counts.",
+                "You double the scale one step too late. The step that completes the required number counts, too.",
                 {"self.good_steps == _": "self.good_steps > _"},
             ),
             "good_steps_never_forgotten": (
-                "A bad step does not interrupt your count. Only good steps *in a row* let the scale grow.",
+                "A bad step does not reset your count. The scale should grow only after good steps *in a row*.",
                 {"update() 1: self.good_steps = 0": ""},
             ),
             "doubled_once": (
-                "Your scale is doubled once, and never again: after a change of the scale counting begins again at 0.",
+                "Your scale doubles once and never again. After a change of the scale, the count must restart at 0.",
                 {"2: self.good_steps = 0": ""},
             ),
         },
@@ -200,8 +201,8 @@ MISCONCEPTIONS = [
         {
             # --- checkpoints: gradients that are lost
             "parameters_forgotten": (
-                "You differentiate with respect to the inputs alone. The function has parameters as well, which is what is trained: call `backward` on what was "
-                "computed again, and it reaches them too.",
+                "You differentiate only with respect to the inputs. The function also has parameters, which are what you train: call `backward` on the "
+                "recomputed output, which reaches the parameters, too.",
                 by_function(
                     {
                         "torch.autograd.backward(*zip(*pairs))\n": "outputs, grads = zip(*pairs)\n            wanted = [one for one in again if isinstance(one, Tensor) and one.requires_grad]\n"
@@ -211,61 +212,61 @@ MISCONCEPTIONS = [
                 ),
             ),
             "no_input_no_gradient": (
-                "Where no input asks for a gradient autograd sees no reason to call your `backward`, and the parameters get nothing: the first layer of a model, "
-                "whose inputs are data, would never learn.",
+                "If no input requires grad, autograd never calls your `backward`, and the parameters get no gradient. The first layer of a model, whose "
+                "inputs are data, would never learn.",
                 by_function({"torch.ones((), requires_grad=True)": "torch.ones(())"}),
             ),
             "inputs_never_asked": (
-                "You cut the inputs off from their history, and do not set `requires_grad` again: no gradient reaches what comes before the checkpoint.",
+                "You detach the inputs and do not set `requires_grad` again, so no gradient reaches what comes before the checkpoint.",
                 by_function({"one.detach().requires_grad_(one.requires_grad)": "one.detach()"}),
             ),
             "first_output_only": (
-                "You differentiate the first output only. All that the function returns may be part of the loss.",
+                "You differentiate only the first output. All outputs of the function can be part of the loss.",
                 by_function({"torch.autograd.backward(*zip(*pairs))": "torch.autograd.backward(*pairs[0])"}),
             ),
             "integers_differentiated": (
-                "You differentiate every output. Those that have no gradient, such as indices, have to be left out.",
+                "You differentiate every output. Leave out those without a gradient, such as indices.",
                 by_function({" if one.requires_grad]": "]"}),
             ),
             "always_a_tuple": (
-                "A single output comes back in a tuple. What the function returns is what is returned.",
+                "You return a single output in a tuple. Return exactly what the function returns.",
                 {"with _:\n    return ...": "with _:\n    outputs = function(*inputs)\nreturn outputs if isinstance(outputs, tuple) else (outputs,)"},
             ),
             # --- checkpoints: the second call
             "other_dropout": (
-                "Your second call drops others than the first. Its gradients are those of a network that has never been computed. Put the random state back before "
-                "it.",
+                "Your second call draws a different dropout mask than the first, so its gradients are those of a network that was never computed. Restore the "
+                "random state before the second call.",
                 {"torch.set_rng_state(drawn_on_cpu)": "pass"},
             ),
             "random_state_left_behind": (
-                "After your second call, random numbers continue from where the *checkpoint* was. Each backward pass turns them back, so that the next step drops what "
-                "this one has dropped. Afterwards the state must be what it was before.",
+                "After your second call, random numbers continue from the state at the *checkpoint*. Each backward pass resets them, so the next step drops "
+                "the same values as this one. Afterwards, restore the state from before the second call.",
                 {
                     "with torch.random.fork_rng(list(gpus)), casts[0], casts[1], torch.enable_grad():\n    _": "with casts[0], casts[1], torch.enable_grad():\n"
                     "    _"
                 },
             ),
             "first_call_fenced_off": (
-                "Your first call puts the random state back, too. So the next layer draws the very same numbers, and all layers drop alike. Only the second call "
-                "must leave no trace.",
+                "Your first call also restores the random state, so the next layer draws the same numbers, and all layers have the same dropout mask. Only "
+                "the second call must leave the random state unchanged.",
                 {"with _:\n    return ...": "with torch.random.fork_rng(list(gpus)), _:\n    return function(*inputs)"},
             ),
             "seeded_anew": (
-                "You give both calls the same seed. They agree with each other, and so do all layers and all steps: everywhere the same is dropped. Note the state "
-                "there is, and put *that* back.",
+                "You set the same seed for both calls. They agree with each other, but all layers and all steps then drop the same values, too. Save the "
+                "current random state, and restore *that*.",
                 {"gpus = _": "gpus = _\ntorch.manual_seed(38)"},
             ),
             "autocast_forgotten": (
-                "Your second call has whatever autocast there is when `backward` is called, most often none. So its dtype differs from the first call's. Note "
-                "the first call's, and put it back.",
+                "Your second call uses whatever autocast is active when `backward` is called, usually none, so its dtype differs from the first call's. Save "
+                "the autocast state of the first call, and restore it.",
                 by_function({"casts[0], casts[1], ": ""}),
             ),
             "nothing_forgotten": (
-                "You call the function, and autograd keeps everything as ever, so that no memory is saved.",
+                "You call the function, and autograd stores everything as usual, so you save no memory.",
                 {"with ...:\n    return _": "return _"},
             ),
             "gradients_always_enabled": (
-                "You enable gradients for the first call too. Where they are disabled, `backward` is never called: simply call the function.",
+                "You enable gradients for the first call, too. Where the caller disabled them, `backward` is never called, so simply call the function.",
                 {"with _:\n    return ...": "with torch.enable_grad(), _:\n    return function(*inputs)"},
             ),
         },
@@ -274,86 +275,86 @@ MISCONCEPTIONS = [
         "train_step",
         {
             "loss_within_autocast": (
-                "Your loss is computed within autocast, which may narrow its products. Autocast is for the model's forward pass alone.",
+                "You compute the loss within autocast, which can round its products. Use autocast only for the model's forward pass.",
                 {"summed = _": "with torch.autocast(inputs.device.type, dtype, enabled=dtype is not None):\n    summed = _"},
             ),
             # --- the step: what is averaged
             "mean_of_means": (
-                "You average the batches' means. A batch with three targets then counts as much as one with three hundred. Divide each sum by the targets of the "
-                "whole *group*.",
+                "You average the batches' means, so a batch with three targets counts as much as a batch with three hundred. Divide each sum by the number of "
+                "targets in the whole *group*.",
                 {"summed / count": "summed / (targets != -100).sum() / len(group)"},
             ),
             "sums_not_divided": (
-                "You differentiate the sum of all losses. The step is the gradient of their mean over the targets of the group.",
+                "You differentiate the sum of all losses. The step needs the gradient of their mean over the targets of the group.",
                 {"summed / count": "summed"},
             ),
             "gaps_counted": (
-                "You count all places as targets. At −100 nothing is predicted, and nothing must be counted.",
+                "You count all positions as targets. At a label of −100 nothing is predicted, so do not count it.",
                 {"int((targets != -100).sum())": "targets.numel()"},
             ),
             "results_as_tensors": (
-                "You return tensors. Two floats are asked for, to be printed and kept.",
+                "You return tensors. Return two floats, which can be printed and stored.",
                 {"return _, norm.item()": "return torch.tensor(_), norm"},
             ),
             # --- the step: in which order
             "clipped_before_unscaled": (
-                "You clip the scaled gradient and unscale it afterwards. `max_norm` is meant for the true one: as it is, what remains is thousands of times "
-                "shorter than it may be.",
+                "You clip the scaled gradient and unscale it afterwards. `max_norm` refers to the true gradient: yours ends up thousands of times shorter "
+                "than the limit allows.",
                 {"scaler.unscale_(optimizer)": "", "norm = _": "norm = _\nscaler.unscale_(optimizer)"},
             ),
             "clipped_batch_by_batch": (
-                "You clip after each batch of the group. What is bounded is the step, that is, the gradient of the whole group, and nothing else.",
+                "You clip after each batch of the group. Clip only once, before the step: the gradient of the whole group.",
                 {"total += _": "clip_gradients([one for each in optimizer.param_groups for one in each['params']], max_norm)\ntotal += _"},
             ),
             "not_clipped": (
-                "The norm is measured, and the gradient of the group is not clipped by it.",
+                "You measure the norm, but do not clip the gradient of the group by it.",
                 {"norm = ...": "norm = clip_gradients(held, math.inf)"},
             ),
             "not_scaled": (
-                "You differentiate the loss as it is, and then divide the gradients by the scale. Scale it first.",
+                "You differentiate the unscaled loss, but divide the gradients by the scale. Scale the loss first.",
                 {"scaler.scale(_)": "_"},
             ),
             "optimiser_asked_directly": (
-                "You let the optimizer step yourself. Whether there is a step is the scaler's decision.",
+                "You call the optimizer's `step` yourself. The scaler must decide whether to take a step.",
                 {"scaler.step(optimizer)": "optimizer.step()"},
             ),
             "scaler_never_updated": (
-                "You never call `scaler.update()`. The scale stays what it is, too large or too small.",
+                "You never call `scaler.update()`, so the scale never changes, even if it is too large or too small.",
                 {"scaler.update()": ""},
             ),
             "updated_before_the_step": (
-                "You update the scaler before the step. It then no longer knows what it has found in this one's gradients. First the step, then the scale for the "
-                "next.",
+                "You update the scaler before the step, so it no longer knows what it found in this step's gradients. Take the step first, then update the "
+                "scale for the next one.",
                 {"scaler.update()": "", "norm = _": "norm = _\nscaler.update()"},
             ),
             # --- the step: which gradients
             "cleared_for_each_batch": (
-                "You clear the gradients before each batch, so that only the last one's are left when the step comes.",
+                "You clear the gradients before each batch, so only the gradients of the last batch are left for the step.",
                 {"3: logits = _": "optimizer.zero_grad()\nlogits = _"},
             ),
             "not_cleared_before": (
-                "Gradients from before the call are still there, and are added to. Clear them first.",
+                "Your backward pass adds to gradients from before the call. Clear them first.",
                 {"1: optimizer.zero_grad()": ""},
             ),
             "left_behind": (
-                "You leave the gradients where they are after the step. They take up as much memory as the weights, and the next `backward` adds to them.",
+                "You leave the gradients in place after the step. They take up as much memory as the weights, and the next `backward` adds to them.",
                 {"6: optimizer.zero_grad()": ""},
             ),
             "group_read_twice": (
-                "You go through the batches twice, to count and to compute. A generator is empty the second time. Keep the group in a list.",
+                "You iterate over the batches twice, to count and to compute. A generator is empty the second time. Store the group in a list.",
                 {"list(batches)": "batches"},
             ),
             # --- the step: precision and the model
             "autocast_always_on": (
-                "The model computes in half precision also where none is asked for: with `dtype=None` there is no autocast.",
+                "The model computes in half precision even if none is requested: with `dtype=None` there should be no autocast.",
                 {"enabled=...": ""},
             ),
             "loss_in_halves": (
-                "The loss gets logits in half precision. Exponentials and long sums need more digits than that: widen them first.",
+                "The loss gets logits in half precision. Exponentials and long sums need more digits: upcast the logits first.",
                 {"3: logits = ...": "pass"},
             ),
             "training_mode_set": (
-                "You put the model into training mode. Its mode is the caller's business.",
+                "You put the model into training mode. The caller chooses the mode, so leave it unchanged.",
                 {"group = _": "group = _\nmodel.train()"},
             ),
         },
@@ -363,7 +364,8 @@ MISCONCEPTIONS = [
         "clip_gradients",
         {
             "norm_made_on_the_cpu": (
-                "You take each length out as a number and make a new tensor of them, which is on the CPU: the GPU is waited for once a parameter, and your norm is on the wrong device. `torch.stack` joins the lengths where they are.",
+                "You convert each norm to a number and create a new tensor from them, on the CPU. The program waits for the GPU once per parameter, and your "
+                "result is on the wrong device. `torch.stack` keeps the norms on their device.",
                 {"torch.stack(lengths)": "torch.tensor([one.item() for one in lengths], dtype=widest)"},
             ),
         },

@@ -33,77 +33,76 @@ MISCONCEPTIONS = [
         "ring_all_reduce",
         {
             "sum_with_history": (
-                "Your sum needs a gradient where the tensors do: it keeps their history in memory. Detach what you add up.",
+                "Your sum requires grad if the tensors do, so it keeps their computation graphs in memory. Detach the tensors before you add them.",
                 {"tensor.detach()": "tensor"},
             ),
             "own_numbers_every_round": (
-                "You add your own numbers in every round, not those that arrive: your result is your own tensor, times the number of processes. Add what `receive` "
-                "returned.",
+                "You add your own numbers in every round, not those that arrive, so your result is your own tensor times the number of processes. Add what "
+                "`receive` returned.",
                 AROUND.replace("total + travelling", "total + tensor.detach()"),
             ),
             # --- the ring: too much is sent
             "whole_tensor_around_the_ring": (
-                "Your sums are right, but the whole tensor goes around, at once or in pieces: each process sends it n − 1 times, and with more processes more and "
-                "more. Cut it into n chunks: of each, a process then sends every chunk but one to have it summed up, and every chunk but one to hand the sums "
-                "around.",
+                "Your sums are right, but the whole tensor travels around the ring: each process sends it n − 1 times, more and more as n grows. Divide the "
+                "tensor into n chunks. Each process then sends n − 1 chunks while they are summed, and n − 1 chunks to distribute the sums.",
                 AROUND,
             ),
             "everybody_to_everybody": (
-                "Your sums are right, but each process sends its whole tensor to all the others. In a ring it speaks to the next one alone, and sends a chunk at a "
-                "time.",
+                "Your sums are right, but each process sends its whole tensor to all others. In a ring, each process sends only to the next process, one "
+                "chunk at a time.",
                 TO_EVERYBODY,
             ),
             # --- the ring: rounds and chunks
             "second_lap_left_out": (
-                "Each of your processes has one chunk summed up, and of the others what came by half done. That is where a reduce-scatter ends; a second time "
-                "around hands the finished chunks to all.",
+                "Each of your processes has one complete chunk, and only partial sums of the others. That is where a reduce-scatter ends; a second phase must "
+                "pass the complete chunks to all processes.",
                 {"3: size - 1": "0"},
             ),
             "second_lap_adds": (
-                "The second time around you still add. What arrives is finished by then: it takes the place of your own numbers.",
+                "In the second phase you still add. The chunks that arrive are already complete: they should replace your own.",
                 {"3: chunks[...] = _": "arriving = (rank - step) % size\nchunks[arriving] = chunks[arriving] + _"},
             ),
             "one_round_too_many": (
-                "Your sums are right, but one of your two laps has n rounds. After n − 1 a chunk has been everywhere: the last message is for nothing, "
-                "and a process alone would send it to itself.",
+                "Your sums are right, but one of your two phases has n rounds. After n − 1 rounds, a chunk has visited every process. The last message is "
+                "useless, and a single process would send it to itself.",
                 {"2: size - 1": "size"},
             ),
             "one_round_too_few": (
-                "You stop a round early: the last process that a chunk visits never adds its numbers. n processes need n − 1 rounds.",
+                "You stop one round too early: the last process that a chunk visits never adds its numbers. n processes need n − 1 rounds.",
                 {"2: size - 1": "size - 2"},
             ),
             "ring_left_open": (
-                "Your ring is a line: the last process has no next one, and the first none before it. After n − 1, counting continues at 0.",
+                "Your ring is a line: the last process has no next process, and the first has no previous process. After process n − 1, the next is process 0.",
                 {"(rank + 1) % size, (rank - 1) % size": "rank + 1, rank - 1"},
             ),
             "receives_before_it_sends": (
-                "Your processes wait for messages that none of them sends: a deadlock, as there is where all wait for a message before they send one. First "
-                "send, then receive.",
+                "All your processes wait for messages that none of them sends. This is a deadlock, which occurs if every process waits for a message before "
+                "it sends. Send first, then receive.",
                 {
                     "group.send(chunks[(rank - step) % size], after)": "incoming = group.receive(before)",
                     "chunks[arriving] = _ + ...": "chunks[arriving] = _ + incoming\ngroup.send(chunks[(rank - step) % size], after)",
                 },
             ),
             "mean_for_sum": (
-                "You divide by the number of processes. An all-reduce gives the sum; what it is divided by is up to its caller.",
+                "You divide by the number of processes. An all-reduce returns the sum; the caller can divide it.",
                 {"return _": "return _ / size"},
             ),
             # --- the ring: sizes, shapes, memory, dtypes
             "summed_up_in_the_input": (
-                "Your sums are right, but you add to the caller's tensor: chunks of a tensor are views of it, and `+=` writes through them.",
+                "Your sums are right, but you add to the caller's tensor: chunks of a tensor are views, and `+=` writes through them.",
                 {"chunks[arriving] = ... + _": "chunks[arriving] += _"},
             ),
             "equal_chunks_only": (
-                "Your chunks are the rows of a matrix, so they must all be of one length. Most tensors have a number of elements that the processes do not divide: "
-                "let lengths differ by one, or pad.",
+                "Your chunks are the rows of a matrix, so all of them must have the same length. Usually the number of elements is not a multiple of the "
+                "number of processes: let the lengths differ by one, or pad.",
                 {"_.tensor_split(size)": "_.view(size, -1)"},
             ),
             "left_flat": (
-                "The sum comes back flat. Give it the shape that the tensor has.",
+                "Your sum has only one axis. Give it the shape of the tensor.",
                 {"_.view(tensor.shape)": "_"},
             ),
             "viewed_flat": (
-                "You flatten the tensor by `view`, which refuses one that is not contiguous. `flatten` and `reshape` copy it where they must.",
+                "You flatten the tensor with `view`, which raises an error if the tensor is not contiguous. `flatten` and `reshape` copy where necessary.",
                 {"_.flatten()": "_.view(-1)"},
             ),
         },
@@ -112,35 +111,37 @@ MISCONCEPTIONS = [
         "average_gradients",
         {
             "none_stays_none": (
-                "Where a process has no gradient you take part in the sum and keep none. The mean is every process's gradient: there, too.",
+                "Where a process has no gradient, you take part in the sum but still store no gradient. Every process should have the mean as its gradient, "
+                "including this one.",
                 {"parameter.grad = _": "mean = _\nif parameter.grad is not None:\n    parameter.grad = mean"},
             ),
             "parameters_averaged_too": (
-                "You average the parameters, too. They stay as they are: the step is the optimizer's.",
+                "You average the parameters, too. Leave them unchanged: only the optimizer changes parameters.",
                 {"parameter.grad = _": "parameter.grad = _\nparameter.data = ring_all_reduce(parameter.data / group.size, group)"},
             ),
             # --- the mean
             "sum_for_mean": (
-                "Your gradients are sums over the processes: n times too large, as if the learning rate were. Divide by n.",
+                "Your gradients are sums over the n processes, so they are n times too large, which acts like a learning rate n times as large. Divide by n.",
                 {"gradient / group.size": "gradient"},
             ),
             "divided_by_its_elements": (
-                "You divide by the number of elements of the gradient. A mean over processes is divided by the number of processes, whatever the size of the "
+                "You divide by the number of elements of the gradient. For a mean over processes, divide by the number of processes, whatever the size of the "
                 "tensor.",
                 {"gradient / group.size": "gradient / gradient.numel()"},
             ),
             "divided_after_the_sum": (
-                "You add up, and then divide. In float16 a sum of gradients may overflow whose mean does not: divide before.",
+                "You add up the gradients first and then divide. In float16 the sum of the gradients can overflow even though their mean fits. Divide before "
+                "you add.",
                 {"ring_all_reduce(..., group)": "ring_all_reduce(gradient, group) / group.size"},
             ),
             "no_gradient_skipped": (
-                "A process leaves out the parameters for which it has no gradient. The others do not: from there on each adds up something else than its "
-                "neighbor, or waits for ever. All walk through the same parameters; no gradient counts as zeros.",
+                "Your processes skip parameters for which they have no gradient, but other processes do not skip them. From there on, neighbors add up "
+                "different parameters, or wait forever. All processes must go through the same parameters; a missing gradient counts as zeros.",
                 {"gradient = ...": "if parameter.grad is None:\n    continue\ngradient = parameter.grad"},
             ),
             "frozen_ones_too": (
-                "You average the gradients of frozen parameters too. An optimizer takes a gradient of zeros for one, and moves what has momentum or decays: leave "
-                "alone what does not require a gradient.",
+                "You average the gradients of frozen parameters, too. An optimizer with momentum or weight decay changes a parameter even if its gradient is "
+                "zero. Skip parameters that do not require grad.",
                 {"if ...:\n    continue": ""},
             ),
         },
@@ -150,24 +151,26 @@ MISCONCEPTIONS = [
         {
             # --- pieces
             "view_of_the_whole": (
-                "Your pieces are right, but they are views of the whole: as long as one of them is there, all of the whole's memory is, and nothing is saved. (`contiguous` "
-                "does not help: a slice is contiguous already.)",
+                "Your pieces are right, but they are views of the whole tensor: as long as a piece exists, the memory of the whole tensor stays in use, and "
+                "you save nothing. (`contiguous` does not help, because a slice is already contiguous.)",
                 {"_.clone()": "_"},
             ),
             "with_history": (
-                "Your piece needs a gradient. If it hangs on the whole by its history, the gradient would flow into the parameter that should be freed, and keep it in memory. Detach it.",
+                "Your piece requires grad. If it is connected to the whole parameter by its computation graph, this graph keeps the parameter in memory, "
+                "although it should be freed. Detach the piece.",
                 {"parameter.detach()": "parameter"},
             ),
             "pieces_not_padded": (
-                "Your pieces differ in length. All processes keep equally long ones, with zeros at the end: so that one buffer fits all, and no process has to ask for a length.",
+                "Your pieces differ in length. All processes should have pieces of the same length, padded with zeros at the end, so that one buffer fits all "
+                "and no process has to ask for a length.",
                 {"return ...": "return flat.tensor_split(group.size)[group.rank].clone()"},
             ),
             "length_rounded_down": (
-                "You round the length of a piece down: no process keeps the remainder.",
+                "You round the length of a piece down, so no process stores the remainder.",
                 {"math.ceil(_ / group.size)": "_ // group.size", "F.pad(flat, ...)": "flat"},
             ),
             "dealt_out_in_turn": (
-                "You deal the elements out like cards, one for each process in turn. A piece is a stretch of neighbors.",
+                "You assign the elements to the processes in turn, one at a time. A piece should consist of consecutive elements.",
                 {"return ...": "return padded[group.rank :: group.size].clone()"},
             ),
         },
@@ -176,24 +179,25 @@ MISCONCEPTIONS = [
         "gather",
         {
             "piece_itself_when_alone": (
-                "A process alone returns a view of its piece. Code that writes into the whole then changes the piece: return a copy.",
+                "A single process returns a view of its piece. Code that writes into the gathered tensor would then change the piece. Return a copy.",
                 {"pieces = _": "pieces = _\nif size == 1:\n    return piece.detach()[: math.prod(shape)].view(shape)"},
             ),
             # --- the whole
             "gathered_by_a_sum": (
-                "Your whole is right, but you sum up tensors that are zero but for one piece: that goes around twice, where once is enough.",
+                "Your gathered tensor is right, but you sum up tensors that are zero except for one piece. The data then travels around the ring twice, but "
+                "once is enough.",
                 FILLED_AND_SUMMED,
             ),
             "one_piece_missing": (
-                "You stop a round early: one place still holds your own piece. n − 1 pieces are to come.",
+                "You stop one round too early: one place still holds your own piece. n − 1 pieces must arrive.",
                 {"size - 1": "size - 2"},
             ),
             "padding_left_in": (
-                "You join the pieces and give them the shape, padding and all. Only as many elements belong to the whole as the shape has.",
+                "You concatenate the pieces and apply the shape without removing the padding. Keep only as many elements as the shape has.",
                 {"_[: math.prod(shape)]": "_"},
             ),
             "whole_left_flat": (
-                "The whole comes back flat. Give it its shape.",
+                "Your gathered tensor has only one axis. Give it the shape of the parameter.",
                 {"_.view(shape)": "_"},
             ),
         },
@@ -203,7 +207,7 @@ MISCONCEPTIONS = [
         "average_gradients",
         {
             "missing_gradient_made_on_the_cpu": (
-                "In place of a gradient that is missing you put zeros on the CPU. `torch.zeros_like(parameter)` makes them where the parameter is.",
+                "You replace a missing gradient by zeros on the CPU. `torch.zeros_like(parameter)` creates them on the device of the parameter.",
                 {"torch.zeros_like(parameter)": "torch.zeros(parameter.shape, dtype=parameter.dtype)"},
             ),
         },
@@ -212,7 +216,7 @@ MISCONCEPTIONS = [
         "shard",
         {
             "padding_made_on_the_cpu": (
-                "You pad with zeros that are on the CPU, and the parameter may be on a GPU. `F.pad` and `flat.new_zeros` make them where it is.",
+                "You pad with zeros that are on the CPU, but the parameter can be on a GPU. `F.pad` and `flat.new_zeros` create them on its device.",
                 {"F.pad(flat, (0, _))": "torch.cat([flat, torch.zeros(length * group.size - flat.numel(), dtype=flat.dtype)])"},
             ),
         },

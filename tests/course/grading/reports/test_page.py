@@ -88,7 +88,7 @@ def test_histogram(report, made_up):
 
 
 def test_matrix_tells_statuses_by_signs(report, made_up):
-    """A cell shows its status by a sign of its own, not by its colour alone."""
+    """A cell shows its status by a sign of its own, not by its color alone."""
     statuses = ("passed", "failed", "error", "in_progress", "not_started", "skipped")
     shown = (*statuses, "watertight", "half_right", "not_handed_in")
     assert len({SIGNS[status] for status in shown}) == len(shown)

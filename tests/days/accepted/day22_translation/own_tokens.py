@@ -1,4 +1,4 @@
-"""A tokeniser of one's own; fractions until the end; a shelf for each length, and batches from each."""
+"""A tokenizer of one's own; fractions until the end; a shelf for each length, and batches from each."""
 
 import math
 import re

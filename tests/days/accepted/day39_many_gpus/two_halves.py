@@ -8,19 +8,19 @@ import torch
 def _reduce_scatter(chunks, group):
     """Ends with chunk r summed up in process r."""
     n, r = group.size, group.rank
-    travelling = chunks[(r - 1) % n]
+    traveling = chunks[(r - 1) % n]
     for k in range(2, n + 1):
-        group.send(travelling, (r + 1) % n)
-        travelling = group.receive((r - 1) % n) + chunks[(r - k) % n]
-    return travelling
+        group.send(traveling, (r + 1) % n)
+        traveling = group.receive((r - 1) % n) + chunks[(r - k) % n]
+    return traveling
 
 
 def _all_gather(own, group):
     n, r = group.size, group.rank
-    found, travelling = {r: own}, own
+    found, traveling = {r: own}, own
     for k in range(1, n):
-        group.send(travelling, (r + 1) % n)
-        travelling = found[(r - k) % n] = group.receive((r - 1) % n)
+        group.send(traveling, (r + 1) % n)
+        traveling = found[(r - k) % n] = group.receive((r - 1) % n)
     return torch.cat([found[place] for place in range(n)])
 
 
