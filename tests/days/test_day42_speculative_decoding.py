@@ -21,9 +21,8 @@ EVEN = (0.4, 0.2, 0.2, 0.1, 0.1)
 MORE = (0.5, 0.0, 0.3, 0.1, 0.1)  # more of tokens 0 and 2 than EVEN
 SURE = (0.0, 0.0, 0.0, 0.0, 1.0)
 CERTAIN = {
-    "both models agree": [(0, EVEN, EVEN), (1, EVEN, EVEN), (3, EVEN, EVEN)],
     "the target likes all of them more": [(0, EVEN, MORE), (2, EVEN, MORE)],
-    "the second is ruled out": [(0, EVEN, MORE), (1, EVEN, (0, 0, 1, 0, 0)), (3, EVEN, EVEN)],
+    "the second is ruled out": [(0, EVEN, MORE), (1, EVEN, (0, 0, 1, 0, 0)), (2, EVEN, MORE)],
     "one token is left": [(4, SURE, SURE), (0, (0.3, 0.3, 0.3, 0.1, 0), (0, 0.2, 0.3, 0.5, 0))],
 }
 HALF = [  # accepted with probability 3/5 and 2/3
