@@ -239,6 +239,15 @@ def generate(
         typer.Option(metavar="TEXT", help="Stop before this text; can be given several times."),
     ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Random seed.")] = 0,
+    draft: Annotated[
+        str | None,
+        typer.Option(
+            metavar="MODEL|lookup",
+            help="Decode speculatively: the same distribution in fewer passes. MODEL is a smaller model with "
+            "the same vocabulary, a run or what --pretrained takes; lookup proposes what followed the last "
+            "tokens earlier in the text.",
+        ),
+    ] = None,
     answers: Answers = None,
     device: Device = "auto",
     data_dir: DataDir = None,

@@ -76,7 +76,7 @@ FRAMES = (
     Box("encoder × N", 260, 166, 184, 178, (6, 12, 14, 26)),
     Box("decoder × N", 460, 86, 184, 258, (13, 14, 23, 32, 36, 37, 40)),
     Box("training loop", 672, 196, 176, 148, (18, 38, 39)),
-    Box("decoding", 672, 46, 176, 92, (19, 20, 24, 25)),
+    Box("decoding", 672, 46, 176, 92, (19, 20, 24, 25, 42)),
 )
 BLOCKS = (
     # one head
@@ -98,7 +98,7 @@ BLOCKS = (
     _block("attention to the source", DECODER, 220, 4, 9, 13, *MODEL, 27),
     _block("add & norm", DECODER, 262, 11, 13, *MODEL, *GPT, 27, 28, *LAYER),
     _block("masked self-attention", DECODER, 300, 3, 4, 9, 13, *MODEL, *GPT, 25, 27, *LAYER),
-    _block("linear, log-softmax", DECODER, 40, 1, *MODEL, *GPT, 24, 27),
+    _block("linear, log-softmax", DECODER, 40, 1, *MODEL, *GPT, 24, 27, 42),
     # below both
     _block("+ positional encoding", ENCODER, 362, 5, 10, *MODEL, *BERT, *POSITIONS),
     _block("+ positional encoding", DECODER, 362, 5, 10, *MODEL, *GPT, *POSITIONS),

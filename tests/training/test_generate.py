@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from tests.training.test_pretrained import PROMPT, written
+from tests.training.test_pretrained import LIKELIEST, PROMPT, written
 from training.errors import Refused
 from training.generation.generate import Sampling, adjusted, choosing, until
 from training.models.pretrained import Pretrained
@@ -85,3 +85,24 @@ def test_the_command_stops(tmp_path, course):
                   "--temperature", 0, "--stop", stop)  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert done.stdout == PROMPT + said[: said.find(stop)] + "\n"
+
+
+@pytest.mark.by_turn
+def test_a_draft_changes_the_number_of_passes_and_not_the_text(tmp_path, course_here):
+    for name, kind in (("mine", "llama"), ("other", "gpt2")):
+        written(tmp_path / name, kind)
+    wanted = PROMPT + "".join(
+        Pretrained.load(tmp_path / "mine", "cpu").generate(PROMPT, 10, LIKELIEST)
+    )
+    how = ["generate", "--pretrained", "mine", "--prompt", PROMPT, "--temperature", 0, "--tokens"]
+    done = course_here(*how, 10, "--draft", "mine")
+    assert (done.exit_code, done.stdout) == (0, wanted + "\n")
+    assert "10 tokens in 2 passes of the model: 5.00 tokens per pass" in done.stderr
+    assert course_here(*how, 10, "--draft", "lookup").stdout == wanted + "\n"
+    for options, words in (
+        ([900, "--draft", "lookup"], "must fit into the context of both models"),
+        ([9, "--draft", "lookup", "--min-p", 0.1], "--draft cannot be used with"),
+        ([9, "--draft", "nothing"], "no folder or file nothing"),
+    ):
+        refused = course_here(*how, *options)
+        assert refused.exit_code == 2 and words in " ".join(refused.stderr.split())

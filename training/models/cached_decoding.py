@@ -35,15 +35,23 @@ def reader(model: Model, settings: Settings, parts: Parts, context: int | None =
     context = context or settings.context
     if isinstance(model, OnnxModel):
         return model  # which keeps what it has read by itself
-    if settings.model == "llama":
-        return Reader(last_alone(model), context)
+    cached = with_a_cache(model, settings, parts)
+    if cached is not None:
+        return Reader(last_alone(cached), context)
     if parts is not REFERENCES[settings.model]:
         return lambda tokens: model.generator(model(tokens))
-    if settings.model == "gpt":
-        cached = with_weights(CachedGPT(model.config), state_of(model))
-        cached.to(next(model.parameters()).device).eval()
-        return Reader(last_alone(fuse(cached, settings.fused)), context)
     return Reader(_CachedLanguageModel(model, settings), settings.context)
+
+
+def with_a_cache(model: Model, settings: Settings, parts: Parts) -> nn.Module | None:
+    """A GPT or a LLaMA, to be called as `model(tokens, cache)`; None for any other model."""
+    if settings.model == "llama" and not isinstance(model, OnnxModel):
+        return model
+    if settings.model != "gpt" or parts is not REFERENCES["gpt"] or isinstance(model, OnnxModel):
+        return None
+    cached = with_weights(CachedGPT(model.config), state_of(model))
+    cached.to(next(model.parameters()).device).eval()
+    return fuse(cached, settings.fused)
 
 
 @dataclass(frozen=True)

@@ -8,17 +8,20 @@ import json
 import re
 import sys
 from collections.abc import Callable, Collection, Iterator
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
+import torch
 from rich.text import Text
 
 from training.data import tasks
 from training.data.corpora import lines_of, read_text
 from training.errors import Refused
-from training.generation.generate import Sampling, until
+from training.generation.generate import Sampling, Words, until
 from training.generation.text_generator import TextGenerator
 from training.loop.run_folder import Run
+from training.models.cached_decoding import with_a_cache
 from training.models.hub import folder_of
 from training.models.pretrained import Pretrained
 from training.program import Program
@@ -26,6 +29,9 @@ from training.progress import waiting
 from training.using import evaluation
 from training.using.chat import HELP, PROMPT, Chat, converse
 from training.using.inference import Model
+from variants.speculative import PromptLookup, speculative_generate
+
+LOOKUP = "lookup"
 
 
 def translate(program: Program, run: Path, text: str, beam: int | None, device: str) -> None:
@@ -113,6 +119,94 @@ def chat(
             print(piece, end="", flush=True)
 
         converse(Chat(speaker, drawing, tokens, console, write, system), ask)
+
+
+def generate_with_a_draft(
+    program: Program,
+    model: str | Path,
+    draft: str,
+    prompt: str,
+    tokens: int,
+    drawing: Sampling,
+    device: str,
+    data_dir: Path | None,
+    stops: Collection[str] = (),
+) -> None:
+    """Print a text and its continuation, decoded speculatively, and the number of tokens per pass.
+
+    Args:
+        model: a run, or a published model's folder, file or name.
+        draft: the same for the draft; "lookup" looks up the last tokens in the text.
+
+    Raises:
+        Refused: a model cannot be loaded or used in this way, the two have different vocabularies, or the
+            text does not fit into the context of both.
+    """
+    target = _decoder(program, model, device, data_dir)
+    vocab, context = target.model.config.vocab, target.model.config.context
+    helper: Any = PromptLookup(vocab, context)
+    if draft != LOOKUP:
+        other = _decoder(program, draft, device, data_dir)
+        if other.tokens() != target.tokens():
+            raise Refused(f"The draft must have the vocabulary of the model, and {draft} has not")
+        helper = other.model
+    ids = target.words.encode(prompt)
+    room = min(context, helper.config.context) - len(ids)
+    if not ids:
+        raise Refused("The prompt must not be empty")
+    if tokens > room:
+        raise Refused(
+            "With --draft, prompt and --tokens must fit into the context of both models: --tokens must be at "
+            f"most {room}, got {tokens}"
+        )
+    passes: list[int] = []
+    hook = target.model.register_forward_pre_hook(lambda _, read: passes.append(read[0].size(1)))
+    text = speculative_generate(
+        target.model,
+        helper,
+        torch.tensor([ids], device=target.device),
+        tokens,
+        temperature=drawing.temperature,
+        top_k=drawing.top_k,
+        top_p=drawing.top_p,
+        generator=torch.Generator(target.device).manual_seed(drawing.seed),
+    )[0].tolist()
+    hook.remove()
+    new = list(itertools.takewhile(lambda one: one not in target.ends, text[len(ids) :]))
+    continuation = target.words.decode(ids + new)[len(target.words.decode(ids)) :]
+    _print_as_it_comes(prompt, until(iter([continuation]), stops))
+    count = len(passes)
+    words = f"{tokens} tokens in {count} passes of the model: {tokens / count:.2f} tokens per pass"
+    program.console(stderr=True).print(Text(words, "quiet"), soft_wrap=True)
+
+
+@dataclass(frozen=True)
+class _Decoder:
+    """A language model that is called with a cache, and its vocabulary."""
+
+    model: Any
+    words: Words
+    ends: Collection[int]
+    device: torch.device
+
+    def tokens(self) -> list[str]:
+        """The text of each token."""
+        return [self.words.decode([one]) for one in range(self.model.config.vocab)]
+
+
+def _decoder(program: Program, asked: str | Path, device: str, data_dir: Path | None) -> _Decoder:
+    if isinstance(asked, Path) or Run(Path(asked)).config.exists():
+        found = Model.load(Path(asked), device, program.provider)
+        model = with_a_cache(found.model, found.settings, found.parts)
+        if model is None:
+            raise Refused(
+                "--draft takes runs of a GPT-2 or a LLaMA, made of the course's own parts"
+            )
+        ends = () if found.base is None else found.base.ends
+        return _Decoder(model, found.languages.target, ends, found.device)
+    path = folder_of(str(asked), data_dir, program.console(stderr=True))
+    published = Pretrained.load(path, device)
+    return _Decoder(published.model, published, published.ends, published.device)
 
 
 @contextlib.contextmanager

@@ -1,0 +1,172 @@
+"""Day 42: what goes wrong where a draft is judged, where the next token comes from, and in the caches."""
+
+from course.judging.misconceptions import of, on_devices
+
+RANDOM = "torch.rand(k, generator=generator, dtype=q.dtype, device=q.device)"
+DRAWN = "torch.multinomial(following, 1, generator=generator)"
+ALONG_THE_SUM = "torch.searchsorted(following.cumsum(dim=0), torch.rand(1, dtype=following.dtype, device=q.device, generator=generator))"
+LAST_ALONE = {"text[:, draft_cache.length :]": "text[:, -1:] if draft_cache.length else text"}
+LAST_NOT_ROLLED_BACK = {"text[:, target_cache.length :]": "text[:, tokens.size(1) - 1 :] if target_cache.length else text"}
+ROOMY = {"new_cache(model.config, 1, end)": "new_cache(model.config, 1, 9 * end)"}
+ALWAYS_K = ROOMY | {"min(k, end - tokens.size(1) - 1)": "k"}
+PASS = "logits = target(text[:, target_cache.length :], target_cache)[0]"
+PROMPT_FIRST = "if not target_cache.length:\n    target(tokens, target_cache)\n    roll_back(target_cache, tokens.size(1) - 1)\n"
+
+MISCONCEPTIONS = [
+    *of(
+        "accept_draft",
+        {
+            # --- which proposals are accepted
+            "accepts_only_what_the_target_likes_more": (
+                "You accept a proposal exactly where the target gives it at least the draft's probability. Below that it is not rejected for certain: it is accepted "
+                "with probability p/q.",
+                {"uniform < p / q": "p >= q"},
+            ),
+            "accepts_with_the_targets_probability": (
+                "You accept a proposal with the target's probability p. It was drawn with probability q already, so the two together count it with p · q. What has to "
+                "be multiplied with q to give p?",
+                {"p / q": "p"},
+            ),
+            "accepts_by_the_inverse_ratio": (
+                "Your acceptance probability is q/p, the inverse. What the target likes more than the draft must always be accepted.",
+                {"p / q": "q / p"},
+            ),
+            "accepts_the_most_likely_alone": (
+                "You accept a proposal only if it is the target's most likely token. That is right at temperature 0. Otherwise the text gets the most likely tokens "
+                "too rarely or too often, and most proposals are lost.",
+                {"uniform < p / q": "target_probs[:k].argmax(dim=-1) == draft_tokens"},
+            ),
+            "one_number_for_all_proposals": (
+                "You draw one uniform number for all proposals. Then a proposal that was accepted says something about the next. Each needs a number of its own.",
+                {RANDOM: "torch.rand(1, generator=generator, dtype=q.dtype, device=q.device)"},
+            ),
+            "continues_after_a_rejection": (
+                "You keep proposals behind one that was rejected. They were drawn as the continuation of a text that does not exist.",
+                {"_.cumprod(dim=0)": "_", "draft_tokens[:n]": "draft_tokens[accepted]"},
+            ),
+            "counts_all_that_would_be_accepted": (
+                "You count every proposal that would be accepted by itself, and keep that many. With an early rejection you keep the rejected one: what "
+                "counts is the number before the first rejection.",
+                {"_.cumprod(dim=0)": "_"},
+            ),
+            "keeps_the_rejected_proposal": (
+                "You keep the rejected proposal and put the new token after it. The new token takes its place.",
+                {"draft_tokens[:n]": "draft_tokens[: n + 1]"},
+            ),
+            # --- what the token after a rejection is drawn from
+            "rejected_token_from_the_target": (
+                "After a rejection you draw from the target's distribution p. What the draft proposes too often then comes twice: as an accepted proposal, and again "
+                "here. Only what the draft gives too little is still missing.",
+                {"residual if residual.any() else following": "following"},
+            ),
+            "not_normalized": (
+                "You draw along the running sum as if the weights p − q added up to 1. They add up to less, so whatever is left goes to the last token. Divide by "
+                "their sum first.",
+                {DRAWN: f"{ALONG_THE_SUM}.clamp(max=len(following) - 1)"},
+            ),
+            # --- the token that follows when all are accepted
+            "no_token_after_all_proposals": (
+                "Where all proposals are accepted you return these alone. The target's pass has already computed the distribution of one token more: it is free.",
+                {"return _": "return _[: max(k, 1)] if n == k else _"},
+            ),
+            "last_row_not_used": (
+                "After all proposals you draw from the row that judged the last proposal. The target returned one row more, for the token after it.",
+                {"following = target_probs[n]": "following = target_probs[min(n, max(k - 1, 0))]"},
+            ),
+            "always_subtracts": (
+                "You subtract the draft's probabilities even when every proposal was accepted. The token after them was not proposed by anybody: draw it from the "
+                "target's own distribution.",
+                {"if n < k:\n    _": "if k:\n    _", "draft_probs[n]": "draft_probs[min(n, k - 1)]"},
+            ),
+            # --- the source of random numbers
+            "accepts_without_the_generator": (
+                "Your tokens do not follow from the state of the generator: the numbers that decide what is accepted come from torch's own state.",
+                {RANDOM: "torch.rand(k, dtype=q.dtype, device=q.device)"},
+            ),
+            "draws_without_the_generator": (
+                "Your tokens do not follow from the state of the generator: the last token is drawn from torch's own state.",
+                {DRAWN: "torch.multinomial(following, 1)"},
+            ),
+        },
+    ),
+    *of(
+        "speculative_generate",
+        {
+            # --- caches
+            "rolled_back_too_little": (
+                "You roll back to the length of the text. The last token of the text was drawn, and no model has read it: a cache holds one token fewer.",
+                {"roll_back(cache, tokens.size(1) - 1)": "roll_back(cache, tokens.size(1))"},
+            ),
+            "only_the_draft_rolled_back": (
+                "The target's cache keeps the rejected proposals. The next pass continues a text that does not exist.",
+                LAST_NOT_ROLLED_BACK | ROOMY | {"5: (target_cache, draft_cache)": "(draft_cache,)"},
+            ),
+            "only_the_target_rolled_back": (
+                "The draft's cache keeps its rejected proposals. Your text is right, but the draft continues a text that does not exist, so too few of its proposals "
+                "are accepted.",
+                LAST_ALONE | ROOMY | {"5: (target_cache, draft_cache)": "(target_cache,)"},
+            ),
+            "caches_thrown_away": (
+                "Your text is right, but you begin each round with empty caches, so both models read the full text again. Keep them, and roll them back.",
+                {"text, draft_probs = _": "target_cache, draft_cache = (new_cache(model.config, 1, end) for model in (target, draft))\ntext, draft_probs = _"},
+            ),
+            "draft_reads_the_last_token_alone": (
+                "Your draft is always given the last token of the text alone. When all proposals were accepted it has not read the last of them either: its cache has "
+                "a gap, and later proposals are worse.",
+                LAST_ALONE,
+            ),
+            # --- the draft
+            "most_likely_proposals": (
+                "Your proposals are the draft's most likely tokens, and you judge them as if they had been drawn from its distribution. A proposal has to be drawn "
+                "from the very row that you pass on.",
+                {"torch.multinomial(draft_probs[-1], 1, generator=generator)": "draft_probs[-1].argmax(dim=-1, keepdim=True)"},
+            ),
+            "draft_at_temperature_1": (
+                "Your text is right, but temperature, top-k and top-p do not apply to the draft, so fewer proposals are accepted than could be.",
+                {"draft_probs.append(probabilities(logits))": "draft_probs.append(logits.softmax(dim=-1))"},
+            ),
+            # --- the target
+            "target_at_temperature_1": (
+                "Temperature, top-k and top-p do not apply to the target's rows. They are what the text is drawn from.",
+                {"target_probs = probabilities(_)": "target_probs = _.softmax(dim=-1)"},
+            ),
+            "first_rows_of_the_target": (
+                "You take the first rows of the target's logits. In the first round the prompt's are among them: the last rows judge the proposals.",
+                {"logits[-len(draft_probs) - 1 :]": "logits[: len(draft_probs) + 1]"},
+            ),
+            "target_reads_the_prompt_by_itself": (
+                "Your text is right, but the target reads the prompt in a pass of its own. The first round's pass can read the prompt and the proposals at once.",
+                {PASS: PROMPT_FIRST + PASS},
+            ),
+            # --- how much is generated
+            "proposes_beyond_the_end": (
+                "You always propose k tokens, also where fewer can be used, and cut the text afterwards. The last round reads beyond the end of the text, which may be "
+                "the end of the context.",
+                ALWAYS_K | {"return tokens": "return tokens[:, :end]"},
+            ),
+            "counts_rounds": (
+                "You run `max_new_tokens` rounds. A round adds up to k + 1 tokens, and `max_new_tokens` counts tokens.",
+                ALWAYS_K | {"while tokens.size(1) < end:\n    _": "for _round in range(max_new_tokens):\n    _"},
+            ),
+            "without_the_prompt": (
+                "You return the new tokens alone. The result begins with the prompt, as that of `generate` does.",
+                {"return tokens": "return tokens[:, end - max_new_tokens :]"},
+            ),
+            # --- the source of random numbers
+            "proposals_without_the_generator": (
+                "Your text does not follow from the state of the generator: the proposals are drawn from torch's own state.",
+                {"torch.multinomial(draft_probs[-1], 1, generator=generator)": "torch.multinomial(draft_probs[-1], 1)"},
+            ),
+        },
+    ),
+    # --- right on the CPU, and wrong on a GPU
+    *on_devices(
+        "accept_draft",
+        {
+            "numbers_made_on_the_cpu": (
+                "You draw the uniform numbers on the CPU, and the probabilities may be on a GPU. `torch.rand` takes `device=`.",
+                {RANDOM: "torch.rand(k, generator=generator, dtype=q.dtype)"},
+            ),
+        },
+    ),
+]
