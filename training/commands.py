@@ -265,7 +265,21 @@ def generate(
             raise Refused(
                 "--answers works only with --pretrained: a run keeps the parts that it was trained with"
             )
-        if run and not pretrained:
+        if draft and (answers or min_p or repetition_penalty != 1):
+            raise Refused("--draft cannot be used with --answers, --min-p or --repetition-penalty")
+        if draft and (run is None) != (pretrained is None):
+            answering.generate_with_a_draft(
+                program,
+                run or str(pretrained),
+                draft,
+                prompt,
+                tokens,
+                drawing,
+                device,
+                data_dir,
+                stop or (),
+            )
+        elif run and not pretrained:
             answering.generate(program, run, prompt, tokens, drawing, device, stop or ())
         elif pretrained and not run:
             answering.generate_pretrained(
