@@ -180,7 +180,7 @@ def cold(day: Day, kind: str, folder: Path, cache: Path) -> float:
 
 def fill(day: Day) -> None:
     """Cache what diagnoses of the day and the next need, as `course watch` does when idle."""
-    for one in DAYS[day.number - 1 : day.number + 1]:
+    for one in (other for other in DAYS if 0 <= other.number - day.number <= 1):
         for _ in Judge(one).prepare():
             pass
 

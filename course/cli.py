@@ -139,23 +139,23 @@ def board(
         ),
     ] = None,
 ) -> None:
-    """Day by day from a softmax to a Transformer.
+    """Learn day by day, from a softmax to a Transformer.
 
-    Without a command: the board. With a day alone, `course 1`: check it.
+    Without a command, it shows the board. With only a day, as in `course 1`, it checks that day.
     """
     if context.invoked_subcommand is None:
         from course.desk.learner_commands import board
 
         board(svg)
     elif svg is not None:
-        raise typer.BadParameter("The board is drawn without a command: course --svg FILE")
+        raise typer.BadParameter("--svg works only without a command: course --svg FILE")
 
 
 def assemble(
     model: Annotated[
         Graduate,
         typer.Argument(
-            metavar="MODEL", help="transformer of days 8 to 22, or llama of days 23 to 32."
+            metavar="MODEL", help="transformer (days 8 to 22) or llama (days 23 to 32)."
         ),
     ] = Graduate.transformer,
     answers: Answers = EXERCISES,
@@ -165,7 +165,7 @@ def assemble(
             exists=True,
             file_okay=False,
             metavar="DIR",
-            help="llama: the folder that holds Shakespeare.",
+            help="llama: the folder with Shakespeare's text.",
         ),
     ] = None,
     steps: Annotated[
@@ -209,7 +209,7 @@ def _need(module: str, command: str) -> None:
     extra, packages = EXTRAS.get(module, ("", ()))
     if missing := [name for name in packages if importlib.util.find_spec(name) is None]:
         typer.echo(
-            f"course {command} needs {', '.join(missing)}, not installed here: "
+            f"course {command} needs {', '.join(missing)}, which is not installed here: "
             f'pip install -e ".[{extra}]"',
             err=True,
         )

@@ -214,16 +214,26 @@ PARTS = (
             "variants/optimizers.py",
         ),
         (
-            42,
-            "speculative_decoding",
-            "Speculative decoding",
-            "accept_draft speculative_generate",
-            "variants/speculative.py",
+            43,
+            "latent_attention",
+            "Latent attention",
+            "QKNorm MultiHeadLatentAttention",
+            "variants/latent.py",
+        ),
+        (44, "delta_rule", "The delta rule", "delta_rule chunked_delta_rule", "variants/delta.py"),
+        (
+            45,
+            "instruction_tuning",
+            "Instruction tuning",
+            "chat_tokens answer_labels pack",
+            "variants/instruction.py",
         ),
     ),
 )
 
 DAYS = tuple(day for part in PARTS for day in part.days)
+BY_NUMBER = {day.number: day for day in DAYS}
+LAST_DAY = DAYS[-1].number
 
 
 class NoSuchDay(ValueError):
@@ -250,7 +260,7 @@ def find_day(asked: str) -> Day:
         names = ", ".join(f"{day.number} ({day.stem})" for day in fitting)
         raise NoSuchDay(f"'{asked}' fits several days: {names}. Say which by its number.")
     raise NoSuchDay(
-        f"No day is called '{_short(asked)}'. Use a number from 1 to {len(DAYS)}, a name such as "
+        f"No day is called '{_short(asked)}'. Use a number from 1 to {LAST_DAY}, a name such as "
         "day08, or a topic such as decoder; `course` lists them all."
     )
 
@@ -270,13 +280,13 @@ def _range(asked: str) -> list[Day]:
     ends = re.fullmatch(r"(?:day)?(\d+)(?:\s*-\s*(?:day)?(\d+))?", asked.strip().lower())
     if not ends:
         raise NoSuchDay(
-            f"Days are given as 8, 8-14 or 1-3,8, from 1 to {len(DAYS)}, got '{_short(asked)}'."
+            f"Days are given as 8, 8-14 or 1-3,8, from 1 to {LAST_DAY}, got '{_short(asked)}'."
         )
     first, last = (_numbered(end) for end in (ends[1], ends[2] or ends[1]))
     if first.number > last.number:
         correct = f"{last.number}-{first.number}"
         raise NoSuchDay(f"'{asked}' ends before it begins: did you mean {correct}?")
-    return list(DAYS[first.number - 1 : last.number])
+    return [day for day in DAYS if first.number <= day.number <= last.number]
 
 
 def _numbered(digits: str) -> Day:
@@ -284,7 +294,7 @@ def _numbered(digits: str) -> Day:
     number = digits.lstrip("0") or "0"
     day = next((day for day in DAYS if str(day.number) == number), None)
     if day is None:
-        raise NoSuchDay(f"There is no day {_short(number)}: the days are 1 to {len(DAYS)}.")
+        raise NoSuchDay(f"There is no day {_short(number)}: the days are 1 to {LAST_DAY}.")
     return day
 
 

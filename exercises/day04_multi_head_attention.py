@@ -34,7 +34,7 @@ def split_heads(x: Float[np.ndarray, "B T d_model"], h: int) -> Float[np.ndarray
     Source: Vaswani et al. 2017, §3.2.2.
     """
     # 1. Separate the features of one head from those of the next.
-    # 2. Bring the axes into order: each head is to hold a sequence of all T tokens.
+    # 2. Bring the axes into order: each head must hold a sequence of all T tokens.
     raise NotImplementedError
 
 

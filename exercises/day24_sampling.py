@@ -40,7 +40,8 @@ def distribution(
     - `top_p` is p, from 0 to 1. Equally likely tokens enter the nucleus in the order of their ids. 0 leaves
       the most likely token; with None or 1 all stay.
     - Return probabilities `(…, V)` in the dtype of `logits`: each row sums to 1, to rounding, and is
-      exactly 0 where a token cannot be drawn. Half precision is computed in float32.
+      exactly 0 where a token cannot be drawn. Half-precision inputs are computed in
+      float32.
     - Nothing is random, and `logits` is not changed.
 
     Raises:

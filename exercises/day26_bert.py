@@ -68,7 +68,7 @@ def mask_tokens(
     representations of unmasked tokens. Labels are −100 where nothing is predicted, which
     `F.cross_entropy` ignores.
 
-    - `tokens` are int64 ids of any shape, such as `(B, T)`; also empty.
+    - `tokens` are int64 ids of any shape, such as `(B, T)`; the tensor may be empty.
     - `special` are ids that are never selected, such as those of padding, [CLS] and [SEP], as a list,
       tuple or set; it may be empty. `mask_id` need not be among them: text does not contain it.
     - With p = 0 no token is selected, with p = 1 all but the special ones.

@@ -101,7 +101,8 @@ def gelu(x: Float[Tensor, "..."], approximate: str) -> Float[Tensor, "..."]:
         "none"    GELU(x) = x Φ(x) = x · ½ (1 + erf(x / √2))
         "tanh"    GELU(x) ≈ x · ½ (1 + tanh(√(2/π) (x + 0.044715 x³)))
 
-    BERT uses `approximate="none"`, GPT-2 `"tanh"`. Half precision is computed in float32.
+    BERT uses `approximate="none"`, GPT-2 `"tanh"`. Half-precision inputs are computed in
+    float32.
 
     - `x` has any shape, and may be empty.
     - The result has the shape and dtype of `x`. float16 and bfloat16 are computed in float32, so the
@@ -124,7 +125,7 @@ def mish(x: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
 
         mish(x) = x · tanh(softplus(x)),    softplus(x) = ln(1 + eˣ)
 
-    Half precision is computed in float32.
+    Half-precision inputs are computed in float32.
 
     - `x` has any shape, and may be empty.
     - The result has the shape and dtype of `x`. float16 and bfloat16 are computed in float32, so the

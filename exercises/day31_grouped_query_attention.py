@@ -92,9 +92,8 @@ class GroupedQueryAttention(nn.Module):
         Raises:
             ValueError: more queries than keys.
         """
-        # 1. All query heads of a group attend to the same keys, so to those keys they are simply more
-        #    queries. Reshape the queries, and leave the keys as they are.
-        # 2. Mask later keys, the same for every query head of a group.
-        # 3. Attend, with the groups as one more batch dimension.
-        # 4. Separate the heads again, and join them token by token.
+        # 1. Bring queries, keys and values into shapes that `attention` takes, without repeating keys or values.
+        # 2. Mask later keys for every query head.
+        # 3. Attend.
+        # 4. Join the heads, token by token.
         raise NotImplementedError

@@ -32,16 +32,6 @@ def flash_attention(
     With `causal`, the last query belongs to the last key: query i sees keys 0 to T_k − T_q + i. A query that
     may attend to nothing gets exactly 0. Memory is linear in T_q and T_k.
 
-    For each tile of scores S = Q Kᵀ / √d_k with values V, from the running maximum m = −∞, the
-    normalizer ℓ = 0 and the accumulator O = 0:
-
-        m' = max(m, rowmax S)      P = exp(S − m')
-        ℓ ← exp(m − m') ℓ + rowsum P      O ← exp(m − m') O + P V      m ← m'
-
-    and at the end O / ℓ, and L = m + log ℓ. Backward, with P = exp(S − L) and D = rowsum(dO · O):
-
-        dV += Pᵀ dO      dS = P · (dO Vᵀ − D)      dQ += dS K / √d_k      dK += dSᵀ Q / √d_k
-
     - `query` is `(…, T_q, d_k)`, `key` `(…, T_k, d_k)` and `value` `(…, T_k, d_v)`, with any leading
       batch dimensions, the same for all three. d_v may differ from d_k. T_q and T_k may be 0.
     - `block` is the number of queries, and of keys, of a tile. No length need be a multiple of it, or
@@ -61,7 +51,7 @@ def flash_attention(
       write a custom autograd function (`torch.autograd.Function`) for that, beside `flash_attention` at
       the top level of the file: its `forward(ctx, …)` calls `ctx.save_for_backward`, and its
       `backward(ctx, grad_output)` returns one gradient for each argument of `forward`, None for those
-      that are no tensors.
+      that are not tensors.
 
     Raises:
         ValueError: `block` below 1, shapes that do not fit together, or dtypes that are not the same
@@ -84,7 +74,7 @@ def flash_attention(
     # 9. Go back through the weighted sum, the softmax and the scores, as on day 7. Where a product is
     #    added in place, neither the product nor the slice is copied.
     # 10. Make the two passes a custom autograd function. It saves the inputs, the output and one number
-    #     per query, and its backward pass returns None for what is no tensor.
+    #     per query, and its backward pass returns None for arguments that are not tensors.
     # 11. Attend with one batch dimension in place of all leading ones. Causal: the last query belongs to the
     #     last key.
     raise NotImplementedError

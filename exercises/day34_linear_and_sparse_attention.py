@@ -51,13 +51,12 @@ def linear_attention(
     Linear Attention*, eqs. 4 to 7; causal: eqs. 8 to 12. Their backward pass, §3.3.1, stores no states.
     """
     # 1. Upcast half precision. Make every feature of queries and keys positive: φ.
-    # 2. Append the value 1 to each token's values: its weighted sum is the sum of the weights. So S and
-    #    Z are one matrix.
-    # 3. Not causal: sum over all keys and values, and multiply each query by the sum.
-    # 4. Causal: cut time into chunks, and pad the last one with zeros.
-    # 5. Inside a chunk, weight the keys up to each query's own.
-    # 6. For each chunk, sum the states of all earlier chunks.
-    # 7. Add the two, and join the chunks.
+    # 2. Two sums are needed for every query: of the weighted values, and of the weights.
+    # 3. Not causal: compute both without comparing each query with each key.
+    # 4. Causal: cut time into chunks, whatever T is.
+    # 5. Compute what each query gets from its own chunk,
+    # 6. and what it gets from all earlier chunks, for all chunks at once.
+    # 7. Combine the two.
     # 8. Divide by the sum of the weights, where it is not 0.
     raise NotImplementedError
 

@@ -104,7 +104,7 @@ class QuantizedLinear(nn.Module):
         raise NotImplementedError
 
     def forward(self, x: Float[Tensor, "*batch in"]) -> Float[Tensor, "*batch out"]:
-        """Map `(…, in)` to `(…, out)`, in the dtype of `x`; half precision is computed in float32.
+        """Map `(…, in)` to `(…, out)`, in the dtype of `x`; half-precision inputs are computed in float32.
 
         - `x` has any leading axes, or none; each may be 0.
         - Return `F.linear(x, dequantize(quantized, scale), bias)`, up to rounding, in the dtype of `x`.

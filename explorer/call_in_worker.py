@@ -14,7 +14,7 @@ import numpy as np
 from course.assembly.answer_parts import put_together
 from course.checks.observation import flatten
 from course.checks.raising import raised
-from course.curriculum import DAYS
+from course.curriculum import BY_NUMBER
 
 Send = Callable[..., None]
 
@@ -43,7 +43,7 @@ def unpacked(value: Any) -> Any:
 @functools.cache
 def _parts(day: int, path: str) -> tuple[ModuleType, list[str], dict[str, list[str]]]:
     """The day's reference with the learner's definitions in it; a new worker is taken for a new file."""
-    asked = DAYS[day - 1]
+    asked = BY_NUMBER[day]
     return put_together({asked.stem: Path(path)}, asked.references)
 
 

@@ -30,17 +30,17 @@ def explore(
     topic: Annotated[
         str | None,
         typer.Argument(
-            metavar="PAGE", help="A page, such as softmax; the list of all if left out."
+            metavar="PAGE", help="A page, such as softmax; by default the list of all pages."
         ),
     ] = None,
     port: Annotated[
-        int, typer.Option(min=0, max=65535, help="Port of the server; 0 takes a free one.")
+        int, typer.Option(min=0, max=65535, help="Port of the server; 0 takes a free port.")
     ] = 0,
     host: Annotated[
         str,
         typer.Option(
             metavar="ADDRESS",
-            help="Where the server listens. 0.0.0.0 lets other machines in, for a container or a remote "
+            help="Where the server listens. 0.0.0.0 lets other machines connect, for a container or a remote "
             "machine: only in a network that you trust.",
         ),
     ] = HERE,

@@ -15,7 +15,7 @@ from nbconvert import HTMLExporter
 from nbconvert.filters.markdown_mistune import IPythonRenderer, MarkdownWithMath
 from pygments.formatters import HtmlFormatter
 
-from course.curriculum import DAYS, ROOT, Day
+from course.curriculum import LAST_DAY, ROOT, Day
 from explorer.formulas import formula
 from explorer.topics import TOPICS
 
@@ -76,9 +76,7 @@ def lesson(day: Day) -> str:
     )
     before = f' · <a href="{day.number - 1}">← Day {day.number - 1}</a>' if day.number > 1 else ""
     after = (
-        f' · <a href="{day.number + 1}">Day {day.number + 1} →</a>'
-        if day.number < len(DAYS)
-        else ""
+        f' · <a href="{day.number + 1}">Day {day.number + 1} →</a>' if day.number < LAST_DAY else ""
     )
     return _page(f"Day {day.number} · {day.title}", f"{before}{after}{pages}", str(body))
 

@@ -15,7 +15,7 @@ import marimo as mo
 from anywidget import AnyWidget
 from traitlets import TraitError
 
-from course.curriculum import DAYS
+from course.curriculum import BY_NUMBER, DAYS
 from course.terminal.arguments import EXERCISES
 from explorer.answer import Failed, LearnerParts, NotWritten
 from explorer.topics import TOPICS, topic_of
@@ -28,7 +28,7 @@ def head(name: str) -> mo.Html:
     """The page's title and question, what to try, and the way to its days and to the next page."""
     topic = topic_of(name)
     days = " · ".join(
-        f'<a href="../day/{number}" target="_blank">Day {number}, {escape(DAYS[number - 1].title)}</a>'
+        f'<a href="../day/{number}" target="_blank">Day {number}, {escape(BY_NUMBER[number].title)}</a>'
         for number in topic.days
     )
     following = TOPICS[(TOPICS.index(topic) + 1) % len(TOPICS)]

@@ -12,7 +12,7 @@ from starlette.responses import FileResponse, HTMLResponse, RedirectResponse, Re
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
-from course.curriculum import DAYS, ROOT
+from course.curriculum import DAYS, LAST_DAY, ROOT
 from explorer.topics import STILLS, TOPICS, Topic
 
 SITE = ROOT / ".site" / "html"  # where `make site` writes it
@@ -86,7 +86,7 @@ def _day(request: Request) -> Response:
     number = request.path_params["number"]
     found = next((day for day in DAYS if day.number == number), None)
     if found is None:
-        return HTMLResponse(f"<p>There is no day {number}: they are 1 to {len(DAYS)}.</p>", 404)
+        return HTMLResponse(f"<p>There is no day {number}: they are 1 to {LAST_DAY}.</p>", 404)
     if (SITE / "lessons" / f"{found.stem}.html").exists():
         return RedirectResponse(f"../site/lessons/{found.stem}.html")
     from explorer.lesson import (

@@ -21,10 +21,10 @@ def study(  # as its command is called
     name: Annotated[
         str | None,
         typer.Argument(
-            metavar="STUDY", help="A study, such as norms; the list of all if left out."
+            metavar="STUDY", help="A study, such as norms; by default the list of all studies."
         ),
     ] = None,
-    full: Annotated[bool, typer.Option("--full", help="The size for a GPU.")] = False,
+    full: Annotated[bool, typer.Option("--full", help="Train the size for a GPU.")] = False,
     report: Annotated[
         bool, typer.Option("--report", help="Only write the report, from the results that exist.")
     ] = False,
@@ -38,12 +38,12 @@ def study(  # as its command is called
         str | None,
         typer.Option(
             metavar="DEVICE",
-            help="cpu, cuda or mps; the CPU if left out, and with --full a GPU where there is one.",
+            help="cpu, cuda or mps; by default the CPU, and with --full a GPU if the machine has one.",
         ),
     ] = None,
     jobs: Annotated[
         int | None,
-        typer.Option(min=1, help="Runs at once; one for each core, or GPU, if left out."),
+        typer.Option(min=1, help="Number of runs at once; by default one for each core, or GPU."),
     ] = None,
     data_dir: Annotated[
         Path | None,
@@ -51,7 +51,7 @@ def study(  # as its command is called
             exists=True,
             file_okay=False,
             metavar="DIR",
-            help="The folder that holds the data, if not the cache.",
+            help="The data folder; by default the cache.",
         ),
     ] = None,
 ) -> None:

@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from course.curriculum import DAYS
+from course.curriculum import BY_NUMBER, DAYS
 from course.grading.pools import processes_that_fit
 from course.judging.misconceptions import Misconception, load_misconceptions
 from course.references.text import definition_text
@@ -72,7 +72,7 @@ def mistaken() -> Iterator[tuple[str, dict[int, Misconception]]]:
 
 def with_mistake(number: int, mistake: Misconception) -> str:
     """The right answer to a day with one definition wrong."""
-    day = DAYS[number - 1]
+    day = BY_NUMBER[number]
     definition = definition_text(day, mistake.definition).strip()
     assert right(number).count(definition) == 1, (day.stem, mistake.definition)
     wrong = right(number).replace(definition, mistake.text(day).strip())

@@ -25,6 +25,7 @@ SHARE = {
     "tests/course/assembly": 6,
     "tests/course/desk": 4,
     "tests/explorer": 8,
+    "tests/notebooks": 12,
     "tests/website": 4,
     "tests/laboratory": 4,
     "tests": 3,

@@ -21,7 +21,8 @@ RunOrFile = Annotated[
 Device = Annotated[
     str,
     typer.Option(
-        metavar="DEVICE", help="auto, cpu, cuda, cuda:1 or mps; auto is a GPU where there is one."
+        metavar="DEVICE",
+        help="auto, cpu, cuda, cuda:1 or mps; auto uses a GPU if the machine has one.",
     ),
 ]
 DataDir = Annotated[
@@ -30,7 +31,7 @@ DataDir = Annotated[
         exists=True,
         file_okay=False,
         metavar="DIR",
-        help="The folder that holds the data, if not the cache; a run remembers it.",
+        help="The data folder; by default the cache. A run remembers it.",
     ),
 ]
 Answers = Annotated[
@@ -39,8 +40,8 @@ Answers = Annotated[
         exists=True,
         file_okay=False,
         metavar="DIR",
-        help="With --pretrained: run it with your own parts, this folder's definitions of days 23 to 32. "
-        "The reference supplies the rest.",
+        help="With --pretrained, run the model with your own parts: this folder's definitions of days 23 to "
+        "32. The reference supplies the rest.",
     ),
 ]
 MinP = Annotated[
@@ -70,12 +71,14 @@ def train(
         str,
         typer.Argument(
             metavar="TASK|FILE",
-            help="copy, sorting, arithmetic, shakespeare, text or translation; or a file of settings.",
+            help="copy, sorting, arithmetic, shakespeare, text or translation, or a file of settings.",
         ),
     ],
     config: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Settings; training/configs/<task>.yaml if left out."),
+        typer.Option(
+            metavar="FILE", help="A file of settings; by default training/configs/<task>.yaml."
+        ),
     ] = None,
     changes: Annotated[
         list[str] | None,
@@ -90,6 +93,13 @@ def train(
         int | None, typer.Option(min=1, help="Number of passes through the data.")
     ] = None,
     seed: Annotated[int | None, typer.Option(min=0, help="Random seed.")] = None,
+    optimizer: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="adamw, or muon: Muon for the matrices of the layers, and AdamW for the rest.",
+        ),
+    ] = None,
     data: Annotated[
         str | None,
         typer.Option(
@@ -99,18 +109,20 @@ def train(
         ),
     ] = None,
     source: Annotated[
-        str | None, typer.Option(metavar="LANGUAGE", help="translation: from en, de or fr.")
+        str | None,
+        typer.Option(metavar="LANGUAGE", help="translation: the source language, en, de or fr."),
     ] = None,
     target: Annotated[
-        str | None, typer.Option(metavar="LANGUAGE", help="translation: into en, de or fr.")
+        str | None,
+        typer.Option(metavar="LANGUAGE", help="translation: the target language, en, de or fr."),
     ] = None,
     pretrained: Annotated[
         str | None,
         typer.Option(
             "--from",
             metavar="DIR|FILE|NAME",
-            help="text, shakespeare: fine-tune a published model: a folder, a file of GGUF, or a name such "
-            "as smollm2-135m. --set lora=8 trains low-rank updates in place of all weights.",
+            help="text, shakespeare: fine-tune a published model: a folder, a GGUF file, or a name such "
+            "as smollm2-135m. --set lora=8 trains low-rank updates instead of all weights.",
         ),
     ] = None,
     answers: Annotated[
@@ -120,17 +132,17 @@ def train(
             file_okay=False,
             metavar="DIR",
             help="Train your own parts: this folder's definitions of days 8 to 14, or of the days that GPT "
-            "and LLaMA are made of. The reference supplies the rest.",
+            "and LLaMA consist of. The reference supplies the rest.",
         ),
     ] = None,
     device: Device = "auto",
     devices: Annotated[
-        int | None, typer.Option(min=1, help="Number of processes; one for each GPU if left out.")
+        int | None, typer.Option(min=1, help="Number of processes; by default one for each GPU.")
     ] = None,
     data_dir: DataDir = None,
     out: Annotated[
         Path | None,
-        typer.Option(metavar="RUN", help="The run's folder; runs/<task>-<time> if left out."),
+        typer.Option(metavar="RUN", help="The run's folder; by default runs/<task>-<time>."),
     ] = None,
     resume: Annotated[
         Path | None, typer.Option(metavar="RUN", help="Resume a run that was stopped.")
@@ -138,7 +150,7 @@ def train(
 ) -> None:
     """Train a model.
 
-    Ctrl-C stops the run at the end of a step; --resume continues it.
+    Ctrl-C stops the run at the end of a step; --resume resumes it.
     """
     program: Program = context.obj
     with program.refusals(quiet=follows()):
@@ -150,6 +162,7 @@ def train(
             {
                 "steps": steps,
                 "seed": seed,
+                "optimizer": optimizer,
                 "data": data,
                 "source": source,
                 "target": target,
@@ -171,7 +184,7 @@ def translate(
     context: typer.Context,
     run: RunFolder,
     text: Annotated[
-        str, typer.Argument(metavar="TEXT|FILE", help="A text, or a file: line by line.")
+        str, typer.Argument(metavar="TEXT|FILE", help="A text, or a file with a text on each line.")
     ],
     beam: Beam = None,
     device: Device = "auto",
@@ -199,8 +212,8 @@ def generate(
         typer.Option(
             metavar="DIR|FILE|NAME",
             help="Published weights instead: a folder of GPT-2's or LLaMA's with config.json, "
-            "tokenizer.json and model.safetensors, a LLaMA in a file of GGUF, or a name such as gpt2, "
-            "which is fetched once.",
+            "tokenizer.json and model.safetensors, a LLaMA in a GGUF file, or a name such as gpt2, "
+            "which is downloaded once.",
         ),
     ] = None,
     prompt: Annotated[
@@ -223,7 +236,7 @@ def generate(
     repetition_penalty: Penalty = 1.0,
     stop: Annotated[
         list[str] | None,
-        typer.Option(metavar="TEXT", help="End before this text; may be used several times."),
+        typer.Option(metavar="TEXT", help="Stop before this text; can be given several times."),
     ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Random seed.")] = 0,
     draft: Annotated[
@@ -247,24 +260,12 @@ def generate(
 
         drawing = Sampling(temperature, top_k, top_p, seed, min_p, repetition_penalty)
         if stop and not all(stop):
-            raise Refused("--stop takes a text, and not an empty one")
+            raise Refused("--stop takes a text that is not empty")
         if answers and not pretrained:
-            raise Refused("--answers is for --pretrained: a run was trained on its own parts")
-        if draft and (answers or min_p or repetition_penalty != 1):
-            raise Refused("--draft cannot be used with --answers, --min-p or --repetition-penalty")
-        if draft and (run is None) != (pretrained is None):
-            answering.generate_with_a_draft(
-                program,
-                run or str(pretrained),
-                draft,
-                prompt,
-                tokens,
-                drawing,
-                device,
-                data_dir,
-                stop or (),
+            raise Refused(
+                "--answers works only with --pretrained: a run keeps the parts that it was trained with"
             )
-        elif run and not pretrained:
+        if run and not pretrained:
             answering.generate(program, run, prompt, tokens, drawing, device, stop or ())
         elif pretrained and not run:
             answering.generate_pretrained(
@@ -282,7 +283,7 @@ def chat(
         str,
         typer.Option(
             metavar="DIR|FILE|NAME",
-            help="The model: a folder, a file of GGUF, or a name such as smollm2-135m, which is fetched "
+            help="The model: a folder, a GGUF file, or a name such as smollm2-135m, which is downloaded "
             "once. It needs a chat template.",
         ),
     ],
@@ -307,7 +308,7 @@ def chat(
     device: Device = "auto",
     data_dir: DataDir = None,
 ) -> None:
-    """Talk with a published model. Ctrl-C stops a reply, Ctrl-D ends."""
+    """Talk with a published model. Ctrl-C stops a reply, Ctrl-D ends the conversation."""
     program: Program = context.obj
     with program.refusals():
         from training.generation.generate import Sampling
@@ -322,9 +323,7 @@ def evaluate(
     run: RunOrFile,
     split: Annotated[
         str | None,
-        typer.Option(
-            metavar="SPLIT", help="test or validation; test where there is one if left out."
-        ),
+        typer.Option(metavar="SPLIT", help="test or validation; by default test, if there is one."),
     ] = None,
     beam: Beam = None,
     as_json: Annotated[
@@ -349,7 +348,7 @@ def attention(
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="The picture, .png, .svg or .pdf; RUN/attention.png if left out.",
+            help="The picture, .png, .svg or .pdf; by default RUN/attention.png.",
         ),
     ] = None,
     device: Device = "auto",
@@ -365,13 +364,13 @@ def attention(
 def compare(
     context: typer.Context,
     runs: Annotated[
-        list[Path], typer.Argument(metavar="RUN", help="The folders of two runs or more.")
+        list[Path], typer.Argument(metavar="RUN", help="The folders of two or more runs.")
     ],
     out: Annotated[
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="The picture, .png, .svg or .pdf; compare.png in the first run's folder if left out.",
+            help="The picture, .png, .svg or .pdf; by default compare.png in the first run's folder.",
         ),
     ] = None,
     as_json: Annotated[
@@ -391,7 +390,9 @@ def quantize(
     run: RunFolder,
     out: Annotated[
         Path | None,
-        typer.Option(metavar="DIR", help="A new folder for it; RUN-int8 if left out."),
+        typer.Option(
+            metavar="DIR", help="A new folder for the quantized run; by default RUN-int8."
+        ),
     ] = None,
     device: Device = "auto",
     data_dir: DataDir = None,
@@ -413,12 +414,12 @@ def export(
     hugging_face: Annotated[
         Path | None,
         typer.Option(
-            metavar="DIR", help="A new folder: a GPT or a LLaMA as transformers loads it."
+            metavar="DIR", help="A new folder with a GPT or a LLaMA for transformers to load."
         ),
     ] = None,
     data_dir: DataDir = None,
 ) -> None:
-    """Export a trained language model to ONNX, with a measurement, or to a folder for transformers."""
+    """Export a trained language model to ONNX, and measure it, or to a folder for transformers."""
     program: Program = context.obj
     with program.refusals():
         from training.using import export  # torch takes a second to import

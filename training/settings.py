@@ -97,7 +97,9 @@ class Settings:
         0, 1, 0.0
     )  # fraction of the steps, at the end, in which the learning rate decays to 0
     smoothing: float = within(0, 0.999, 0.1)  # label smoothing ε; 0 for language models
-    weight_decay: float = within(0, None, 0.0)  # AdamW's; 0 gives the paper's Adam
+    # muon: for the matrices of the layers; AdamW, at the same rate, for the rest
+    optimizer: str = among("adamw", "muon", default="adamw")
+    weight_decay: float = within(0, None, 0.0)  # 0 gives the paper's Adam
     clip: float = within(0, None, 0.0)  # maximum norm of the gradient; 0 means no clipping
     accumulate: int = within(1, None, 1)  # batches per optimizer step
     ema: float = within(
@@ -130,6 +132,10 @@ class Settings:
         if self.d_model % self.heads:
             raise Refused(
                 f"heads must divide d_model, got heads={self.heads}, d_model={self.d_model}"
+            )
+        if self.optimizer == "muon" and (self.shard or self.lora):
+            raise Refused(
+                "optimizer=muon needs entire matrices: it cannot be had with shard or lora"
             )
         if self.task == "translation" and self.source == self.target:
             raise Refused(f"source and target must differ, got {self.source!r} for both")

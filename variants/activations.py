@@ -26,7 +26,8 @@ def gelu(x: Float[Tensor, "..."], approximate: str) -> Float[Tensor, "..."]:
         "none"    GELU(x) = x Φ(x) = x · ½ (1 + erf(x / √2))
         "tanh"    GELU(x) ≈ x · ½ (1 + tanh(√(2/π) (x + 0.044715 x³)))
 
-    BERT uses `approximate="none"`, GPT-2 `"tanh"`. Half precision is computed in float32.
+    BERT uses `approximate="none"`, GPT-2 `"tanh"`. Half-precision inputs are computed in
+    float32.
 
     Raises:
         ValueError: `approximate` is neither.
@@ -51,7 +52,7 @@ def mish(x: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
 
         mish(x) = x · tanh(softplus(x)),    softplus(x) = ln(1 + eˣ)
 
-    Half precision is computed in float32.
+    Half-precision inputs are computed in float32.
 
     Source: Misra 2019, *Mish: A Self Regularized Non-Monotonic Activation Function*.
     """

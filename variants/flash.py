@@ -145,7 +145,7 @@ class _FlashAttention(torch.autograd.Function):
     @staticmethod
     def forward(ctx, query, key, value, block, offset):
         # 10. Make the two passes a custom autograd function. It saves the inputs, the output and one number
-        #     per query, and its backward pass returns None for what is no tensor.
+        #     per query, and its backward pass returns None for arguments that are not tensors.
         with torch.autocast(query.device.type, enabled=False):
             output, logsumexp = _forward(query, key, value, block, offset)
         ctx.save_for_backward(query, key, value, output, logsumexp)

@@ -278,7 +278,7 @@ MAMBA = {
 def mamba(published: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """Convert the state dict of a `MambaForCausalLM` or a `MambaModel` to that of `variants.mamba.MambaLM`.
 
-    The authors' own files have `embedding` for `embeddings`. The tied head is left out.
+    In the authors' files, the name is `embedding`, not `embeddings`. The tied head is left out.
 
     Raises:
         ValueError: a name that no Mamba has, or a head that is not the embedding.

@@ -39,8 +39,8 @@ Rotation = tuple[Tensor, Tensor]  # cosines and sines of a chunk's positions, (T
 class LLaMAConfig:
     """The sizes of a LLaMA. The defaults are those of the smallest one in the paper, 6.7 billion parameters.
 
-    `context` is the maximum number of tokens, those in a cache included. n_heads divides d_model into an even
-    d_k, and n_kv_heads divides n_heads. `base` is that of the angles: 500,000 in LLaMA 3.
+    `context` is the maximum number of tokens, including those in the cache. n_heads divides d_model into an
+    even d_k, and n_kv_heads divides n_heads. `base` is that of the angles: 500,000 in LLaMA 3.
 
     Source: Touvron et al. 2023, table 2 and §2.2; vocabulary, d_ff and eps: its published weights.
     """

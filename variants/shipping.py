@@ -101,7 +101,7 @@ class QuantizedLinear(nn.Module):
         return dequantize(self.quantized, self.scale)  # (out, in)
 
     def forward(self, x: Float[Tensor, "*batch in"]) -> Float[Tensor, "*batch out"]:
-        """Map `(…, in)` to `(…, out)`, in the dtype of `x`; half precision is computed in float32."""
+        """Map `(…, in)` to `(…, out)`, in the dtype of `x`; half-precision inputs are computed in float32."""
         # 1. Multiply by the integers, and sum over the inputs. Upcast half precision first.
         wide = torch.promote_types(x.dtype, torch.float32)
         sums = F.linear(x.to(wide), self.quantized.to(wide))  # (…, out)

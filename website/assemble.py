@@ -11,7 +11,7 @@ from pathlib import Path
 
 import nbformat
 
-from course.curriculum import DAYS, PARTS, ROOT, module_of
+from course.curriculum import BY_NUMBER, DAYS, LAST_DAY, PARTS, ROOT, module_of
 from course.references.lessons import hours, times
 from course.references.stubs import stub_text
 from explorer.topics import STILLS, TOPICS
@@ -118,14 +118,14 @@ def _studies() -> str:
 
 def _drawing() -> str:
     """The drawing in which each part leads to its days."""
-    links = linked_transformer(lambda number: f"lessons/{DAYS[number - 1].stem}.html")
+    links = linked_transformer(lambda number: f"lessons/{BY_NUMBER[number].stem}.html")
     return f'<div class="drawing" tabindex="0" role="region" aria-label="Drawing">{links}</div>\n'
 
 
 def _replaced() -> str:
     """What the days after the paper put in place of the drawing's parts."""
     rows = [
-        f"| [{one.day}](lessons/{DAYS[one.day - 1].stem}.ipynb) | {', '.join(one.parts)} | {one.idea} |"
+        f"| [{one.day}](lessons/{BY_NUMBER[one.day].stem}.ipynb) | {', '.join(one.parts)} | {one.idea} |"
         for one in replacements()
     ]
     return "\n".join(["| day | replaces | with |", "|---|---|---|", *rows]) + "\n"
@@ -163,7 +163,7 @@ def _paper_notes() -> str:
         note: [day for day, text in lessons.items() if f"paper_notes/{note.name}" in text]
         for note in notes
     }
-    notes.sort(key=lambda note: days[note][0].number if days[note] else len(DAYS))
+    notes.sort(key=lambda note: days[note][0].number if days[note] else LAST_DAY)
     rows = [
         f"| [{_title(note)}]({note.name}) | "
         f"{', '.join(f'[{day.number}](../lessons/{day.stem}.ipynb)' for day in days[note])} |"
@@ -197,7 +197,7 @@ def _explorer() -> str:
     """The explorer's pages, each with the command that opens it, and pictures."""
     parts = [(PAGES / "explorer.md").read_text(encoding="utf-8")]
     for topic in TOPICS:
-        days = ", ".join(f"[{day}](lessons/{DAYS[day - 1].stem}.ipynb)" for day in topic.days)
+        days = ", ".join(f"[{day}](lessons/{BY_NUMBER[day].stem}.ipynb)" for day in topic.days)
         word = "day" if len(topic.days) == 1 else "days"
         parts.append(
             f"## {topic.title}\n\n{topic.question} For {word} {days}.\n\n"

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from html import escape
 
-from course.curriculum import DAYS
+from course.curriculum import BY_NUMBER
 
 WIDTH, HEIGHT = 860, 560
 SMALL, LARGE = 620, 860  # widths on the screen
@@ -44,7 +44,9 @@ INSTEAD = {
     39: "gradients averaged around a ring, parameters sharded",
     40: "the decoder alone, its weights in 8 bits",
     41: "decay beside the step; steps of matrices orthogonalized",
-    42: "a small model proposes tokens, and the model checks them in one pass",
+    43: "keys and values made of one small latent per token",
+    44: "a state whose keys are overwritten, in place of the scores",
+    45: "conversations, with a loss on the answers alone",
 }
 """What the days after the paper put in place of the parts that are lit."""
 
@@ -69,8 +71,8 @@ def _block(label: str, x: int, y: int, *days: int) -> Box:
 HEAD, ENCODER, DECODER, AROUND = 44, 272, 472, 680  # where the columns begin
 
 FRAMES = (
-    Box("multi-head attention", 20, 66, 208, 318, (4, 9, 31)),
-    Box("each head", 32, 122, 184, 206, (2, 7, 8, 33, 34)),
+    Box("multi-head attention", 20, 66, 208, 318, (4, 9, 31, 43)),
+    Box("each head", 32, 122, 184, 206, (2, 7, 8, 33, 34, 44)),
     Box("encoder × N", 260, 166, 184, 178, (6, 12, 14, 26)),
     Box("decoder × N", 460, 86, 184, 258, (13, 14, 23, 32, 36, 37, 40)),
     Box("training loop", 672, 196, 176, 148, (18, 38, 39)),
@@ -79,11 +81,11 @@ FRAMES = (
 BLOCKS = (
     # one head
     _block("join and project", HEAD, 76, 4, 9),
-    _block("weights · values", HEAD, 138, 2, 7, 8, 25, 33, 34),
-    _block("softmax", HEAD, 184, 1, 2, 7, 8, 33, 34),
-    _block("mask", HEAD, 230, 2, 3, 8, 33, 34),
-    _block("scores: q · k / √d_k", HEAD, 276, 2, 7, 8, 25, 27, 29, 30, 33, 34),
-    _block("project and split", HEAD, 344, 4, 9, 31),
+    _block("weights · values", HEAD, 138, 2, 7, 8, 25, 33, 34, 44),
+    _block("softmax", HEAD, 184, 1, 2, 7, 8, 33, 34, 44),
+    _block("mask", HEAD, 230, 2, 3, 8, 33, 34, 44),
+    _block("scores: q · k / √d_k", HEAD, 276, 2, 7, 8, 25, 27, 29, 30, 33, 34, 44),
+    _block("project and split", HEAD, 344, 4, 9, 31, 43),
     # the encoder
     _block("add & norm", ENCODER, 180, 6, 11, 12, *MODEL, *BERT, 27, 28),
     _block("feed-forward", ENCODER, 218, 6, 10, 12, *MODEL, *BERT, 27, 28, 35),
@@ -102,7 +104,9 @@ BLOCKS = (
     _block("+ positional encoding", DECODER, 362, 5, 10, *MODEL, *GPT, *POSITIONS),
     _block("embedding · √d_model", ENCODER, 400, 10, *MODEL, *BERT),
     _block("embedding · √d_model", DECODER, 400, 10, *MODEL, *GPT),
-    Box("batch: padding, masks, target moved by one", ENCODER, 444, 360, 28, (3, 15, 18, 22, 39)),
+    Box(
+        "batch: padding, masks, target moved by one", ENCODER, 444, 360, 28, (3, 15, 18, 22, 39, 45)
+    ),
     _block("tokens, by byte pairs", ENCODER, 488, 21, 22),
     _block("tokens, by byte pairs", DECODER, 488, 21, 22),
     _block("source text", ENCODER, 526, 21, 22),
@@ -179,7 +183,7 @@ def transformer(day: int | None = None) -> Diagram:
     lit = {box for box in FRAMES + BLOCKS if day in box.days}
     if day is not None and not lit:
         raise ValueError(f"no part of the drawing belongs to day {day}")
-    title = f"You are here: day {day}, {DAYS[day - 1].title}" if day else "The whole Transformer"
+    title = f"You are here: day {day}, {BY_NUMBER[day].title}" if day else "The whole Transformer"
     width = LARGE if day is None or day in LARGE_DAYS else SMALL
     names = ", ".join(dict.fromkeys(box.label for box in FRAMES + BLOCKS if box in lit))
     says = f"{title} ({names})" if names else title

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from html import escape
 
-from course.curriculum import DAYS
+from course.curriculum import BY_NUMBER, LAST_DAY
 from website.drawing import (
     ARROWS,
     BERT,
@@ -248,7 +248,7 @@ def _sign(day: int, x: float, y: float, address: Callable[[int], str] | None) ->
     )
     if address is None:
         return f'<g class="sign">{sign}</g>'
-    says = f"Day {day}, {DAYS[day - 1].title}" + (f": {INSTEAD[day]}" if day in INSTEAD else "")
+    says = f"Day {day}, {BY_NUMBER[day].title}" + (f": {INSTEAD[day]}" if day in INSTEAD else "")
     return f'<a class="sign" href="{escape(address(day))}"><title>{escape(says)}</title>{sign}</a>'
 
 
@@ -257,7 +257,7 @@ def _legend(address: Callable[[int], str] | None) -> Iterator[str]:
     x, y = 20, 680
     for kind, corner, lines in (
         ("built", SIGN // 2, (f"days 1 to {min(INSTEAD) - 1}", "build this part")),
-        ("later", 5, (f"days {min(INSTEAD)} to {len(DAYS)}", "put something else in its place")),
+        ("later", 5, (f"days {min(INSTEAD)} to {LAST_DAY}", "put something else in its place")),
     ):
         yield (
             f'<rect class="{kind}" x="{x}" y="{y}" width="{SIGN}" height="{SIGN}" rx="{corner}"/>'

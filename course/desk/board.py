@@ -103,7 +103,7 @@ def _status(day: Day, results: dict[int, DayResult]) -> str:
 
 def _legend() -> Text:
     legend = Text()
-    words = {"watertight": "passed and watertight", "announced": "not there yet"}
+    words = {"watertight": "passed and watertight", "announced": "not yet available"}
     told = ["passed", "watertight", "in_progress", "failed", "not_started"]
     if not all(day.ready for day in DAYS):
         told.append("announced")
@@ -118,7 +118,7 @@ def _next_steps(results: dict[int, DayResult]) -> list[RenderableType]:
     lines: list[RenderableType] = []
     if coming is None:
         stars = sum(result.watertight for result in results.values())
-        words = f"Every day that is there passes; {stars} of {len(results)} are watertight."
+        words = f"Every available day passes; {stars} of {len(results)} are watertight."
         lines.append(Text(words, "passed"))
         return lines
     failures = [(r.day, check) for r in results.values() for check in r.core if check.went_wrong]

@@ -63,7 +63,7 @@ def examine(sandbox: Iterable[str]) -> bool:
         table.add_row(MARKS_OF[finding.fine], finding.what, display.safe(finding.found))
     console = display.console()
     console.print(table)
-    conclusion = "Everything needed is there." if not missing else f"{missing} missing, marked ✘."
+    conclusion = "Nothing is missing." if not missing else f"{missing} missing, marked ✘."
     console.print(Text(conclusion, "bold"))
     return not missing
 
@@ -72,7 +72,7 @@ def _findings(sandbox: Iterable[str]) -> Iterator[Finding]:
     """Yield a finding for everything that the course needs."""
     version = platform.python_version()
     fine = sys.version_info >= OLDEST_PYTHON
-    yield Finding("Python", version if fine else f"{version}, and 3.11 or newer is needed", fine)
+    yield Finding("Python", version if fine else f"{version}; 3.11 or newer is needed", fine)
     yield Finding(
         "System", f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores", None
     )
@@ -90,7 +90,7 @@ def _findings(sandbox: Iterable[str]) -> Iterator[Finding]:
     words = (
         "kept in .course/"
         if writable
-        else "this folder is read-only: the board forgets, all else works"
+        else "this folder is read-only: the board cannot keep results; all else works"
     )
     yield Finding("Memory of the board", words, writable or None)
     yield _accelerator()
@@ -124,7 +124,7 @@ def _practice_gpu() -> Finding:
         return Finding("Practice GPU", "torch is missing", None)
     if lacking := missing_device(PRACTICE):
         return Finding("Practice GPU", f"none: {lacking}", None)
-    only = "speed, memory and half-precision kernels only a real GPU can show"
+    only = "only a real GPU shows speed, memory and half-precision kernels"
     return Finding("Practice GPU", f"PyTorch days are checked by a GPU's rules; {only}", None)
 
 

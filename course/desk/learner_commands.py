@@ -77,7 +77,7 @@ def check(
         typer.Argument(
             parser=days_argument,
             metavar="DAY",
-            help="8, day08, 8-14, 1-3,8 or a topic such as decoder; all if left out",
+            help="8, day08, 8-14, 1-3,8 or a topic such as decoder; by default all",
             autocompletion=complete_day,
         ),
     ] = None,
@@ -159,7 +159,7 @@ def _verdict_lines(checked: Checked, device: Device, seed: int) -> Iterator[Rend
     """The verdict, and whether a diagnosis is still searched."""
     yield verdict(checked.verdict, seed=seed)
     if device is not Device.cpu and not checked.verdict.asks_of(device.value):
-        where = f"nothing of day {checked.verdict.day.number} can run on {device}."
+        where = f"no check of day {checked.verdict.day.number} can run on {device}."
         yield Text(f"  Checked on the CPU: {where}", "quiet")
     if checked.search is not None and not checked.search.done and checked.verdict.is_puzzling:
         yield Text(f"  {LOOKING}", "quiet")
@@ -197,11 +197,12 @@ def hint(
     exercise: Annotated[
         str | None,
         typer.Argument(
-            metavar="EXERCISE", help="An exercise of the day; the first that is open if left out."
+            metavar="EXERCISE",
+            help="An exercise of the day; by default the first that does not pass.",
         ),
     ] = None,
 ) -> None:
-    """Show one more hint each time; the last is nearly the answer."""
+    """Show one more hint each time; the last hint is nearly the answer."""
     if exercise is not None and exercise not in day.exercises:
         raise typer.BadParameter(
             f"Day {day.number} has no exercise '{exercise}': it has {', '.join(day.exercises)}."
@@ -223,14 +224,14 @@ def recall(
         typer.Argument(
             parser=day_argument,
             metavar="DAY",
-            help="8, day08 or a topic; the last lesson whose questions are due if left out",
+            help="8, day08 or a topic; by default the last lesson whose questions are due",
             autocompletion=complete_day,
         ),
     ] = None,
 ) -> None:
     """Ask the three questions of the last lesson, the day after; Enter shows an answer.
 
-    They come again 3, 7 and 21 days later.
+    The questions return after 3, 7 and 21 days.
     """
     console, today = display.console(), date.today()
     due = [one for one, when in recalling.scheduled().items() if when <= today]
@@ -258,7 +259,7 @@ def _unscheduled(today: date) -> list[Day]:
     if coming:
         first = min(coming, key=coming.__getitem__)
         console.print(f"Nothing is due today. Next: day {first.number}, {_on(coming[first])}")
-        console.print(f"To be asked now: course recall {first.number}")
+        console.print(f"To answer them now: course recall {first.number}")
         raise typer.Exit
     if not (passed := passed_days()):
         console.print("Open a lesson first (course lesson 1), or name a day: course recall 1")
@@ -271,12 +272,12 @@ def _on(when: date) -> str:
 
 
 def reset(day: OneDay) -> None:
-    """Restore the day's stub, and start its hints again. Your file is kept, and named."""
+    """Restore the day's stub, and start its hints over. Your file is kept, and the command says where."""
     console = display.console()
     if give_back(day):
-        console.print("The first hint comes first again.")
+        console.print("The hints start over with the first.")
     if day.stub.exists() and is_untouched(day, day.stub):
-        console.print(f"{display.shown(day.stub)} is the stub already.")
+        console.print(f"{display.shown(day.stub)} is already the stub.")
         return
     kept = _keep_aside(day.stub) if day.stub.exists() else None
     with display.writing(day.stub):
@@ -344,7 +345,9 @@ def _keep_aside(path: Path) -> Path:
         target = folder / f"{path.stem}-{stamp}-{count}{path.suffix}"
 
     if not os.access(path, os.R_OK):
-        display.fail(f"{display.shown(path)} cannot be read, and so not kept. Nothing was changed.")
+        display.fail(
+            f"{display.shown(path)} cannot be read, so it cannot be kept. Nothing was changed."
+        )
     with display.writing(target):
         folder.mkdir(parents=True, exist_ok=True)
         shutil.copy2(path, target)
@@ -360,7 +363,7 @@ def _open_copy(day: Day, notebook: Path, prepare: Callable[[dict[str, Any]], Non
         prepare: changes what is copied.
     """
     if not notebook.exists():
-        display.fail(f"{display.shown(notebook)} is not there yet.")
+        display.fail(f"{display.shown(notebook)} does not exist yet.")
     copy = ROOT / "my" / notebook.relative_to(ROOT)
 
     console = display.console()
@@ -374,7 +377,7 @@ def _open_copy(day: Day, notebook: Path, prepare: Callable[[dict[str, Any]], Non
             copy.write_bytes(fresh)
     elif copy.read_bytes() != fresh:
         console.print(
-            f"This is the copy you have worked in. To start over, delete it: {display.shown(copy)}"
+            f"You have worked in this copy. To start over, delete it: {display.shown(copy)}"
         )
     console.print(f"Your copy: {display.shown(copy)}")
     console.print(

@@ -20,7 +20,7 @@ from course.judging.diagnosis import Search
 from course.judging.results import RUNNING, CheckResult, DayResult, counted
 from course.terminal.display import MARKS, MOST_PRINTED_LINES, printed, safe
 
-LOOKING = "Looking for what was misunderstood."
+LOOKING = "Looking for the misunderstanding."
 UNKNOWN = "No known mistake explains all of this."
 
 PLAIN = re.compile(r"[\w.=-]+")  # what no shell asks to be quoted
@@ -72,7 +72,7 @@ def outcome_of(searches: Iterable[Search], result: DayResult) -> str:
         return UNKNOWN
     seconds = sum(search.seconds for search in wanted)
     watch = f"`course watch {result.day.number}` looks longer"
-    return f"Stopped looking for what was misunderstood after {seconds:.0f} s: {watch}."
+    return f"Stopped looking for the misunderstanding after {seconds:.0f} s: {watch}."
 
 
 def _running(result: DayResult) -> list[RenderableType]:
@@ -167,11 +167,13 @@ def invitation(result: DayResult, seed: int = 0) -> list[RenderableType]:
     first, *others = checks
     lines = Table.grid(padding=(0, 1, 0, 0))
     invited = f" An invitation to make `{first.exercise}` watertight:"
-    lines.add_row(Text("☆", "watertight"), Text.assemble(("The day is passed.", "passed"), invited))
+    lines.add_row(
+        Text("☆", "watertight"), Text.assemble(("You passed the day.", "passed"), invited)
+    )
     lines.add_row("", _failure(first, "bold", _again(result.day, seed)))
     if others:
         names = _folded([check.name for check in others])
-        lines.add_row("", Text(f"then there are: {names}", "quiet"))
+        lines.add_row("", Text(f"further checks: {names}", "quiet"))
     return ["", Padding(lines, (0, 0, 0, 2))]
 
 
@@ -258,11 +260,11 @@ def hint(
     for number, text in shown.items():
         blocks += [Text(f"Hint {number} of {total}", "quiet"), Prose(text)]
     if total not in shown:
-        blocks.append(Text("Once more for the next one.", "quiet"))
+        blocks.append(Text("Run it again for the next hint.", "quiet"))
     else:
         blocks.append(
             Text(
-                "That was the last; once more for all of them. The worked answer: "
+                "That was the last hint; run it again to see them all. The worked answer: "
                 f"course solution {day.number}",
                 "quiet",
             )

@@ -37,11 +37,11 @@ HALF_SAVED = 0.05  # seconds that an empty file is given to become a full one
 
 KEYS = "r run again · h hint · n next day · p previous day · ? keys · q quit"
 HELP = """\
-r, Enter  check again, though nothing was saved
+r, Enter  check again without saving
 h         one more hint on the first exercise that does not pass
 n, p      the next day, the previous day
 q, Ctrl-C stop watching; your file stays as it is
-Saving the file is all that is needed otherwise."""
+Otherwise just save the file."""
 
 AGAIN = {"r", "c-j", "c-m"}  # Enter is either
 NEIGHBORS = {"n": 1, "p": -1}
@@ -255,7 +255,7 @@ class Watch:
         index = ready.index(self._day) + step
         if 0 <= index < len(ready):
             return ready[index]
-        self._say("There is no further day yet." if step > 0 else "This is the first day.")
+        self._say("This is the last day." if step > 0 else "This is the first day.")
         return None
 
 

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from course.curriculum import DAYS, ROOT
+from course.curriculum import LAST_DAY, ROOT
 from course.edition.bundle import bundle as write
 from course.terminal import display
 from course.terminal.arguments import listed_days
@@ -16,19 +16,17 @@ from course.terminal.arguments import listed_days
 def bundle(
     out: Annotated[
         Path,
-        typer.Option(
-            file_okay=False, metavar="DIR", help="A folder that is not there yet, or empty."
-        ),
+        typer.Option(file_okay=False, metavar="DIR", help="A new or empty folder."),
     ],
     through: Annotated[
         int,
-        typer.Option(min=0, max=len(DAYS), metavar="DAY", help="The last day that is released."),
+        typer.Option(min=0, max=LAST_DAY, metavar="DAY", help="The last day that is released."),
     ] = 0,
     days: Annotated[
         str | None,
         typer.Option(
             metavar="DAYS",
-            help="The days that it holds, such as 1-9,23; all if left out. A day that is left out before "
+            help="The days in it, such as 1-9,23; by default all. A day that is left out before "
             "the last of them comes with its reference, on which later days build.",
         ),
     ] = None,
@@ -40,7 +38,9 @@ def bundle(
     console = display.console()
     chosen = listed_days(days) if days else None
     if out.resolve().is_relative_to(ROOT):
-        raise typer.BadParameter("The edition must lie outside the course.", param_hint="--out")
+        raise typer.BadParameter(
+            "The edition must be outside the course's folder.", param_hint="--out"
+        )
     try:
         write(out, through, lambda day: console.print(f"Recording day {day.number}"), chosen)
     except FileExistsError as error:

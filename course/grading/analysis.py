@@ -24,12 +24,12 @@ from pathlib import Path
 from typing import Any
 
 from course.checks.answer_files import Unreadable, read_answer
-from course.curriculum import DAYS
+from course.curriculum import LAST_DAY
 from course.workers.tracing import OUT_OF_SIGHT
 
 NUMPY_DAYS = range(1, 8)
-TORCH_DAYS = range(8, len(DAYS) + 1)
-EVERY_DAY = range(1, len(DAYS) + 1)
+TORCH_DAYS = range(8, LAST_DAY + 1)
+EVERY_DAY = range(1, LAST_DAY + 1)
 # Days 9 and 23 are about the heads, so their answers may use torch's own attention.
 ATTENDING = (8, *range(10, 15), *range(25, 28), *range(30, 35))
 HEADS = (*range(8, 15), 23, *range(25, 28), *range(30, 37))

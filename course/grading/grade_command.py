@@ -67,7 +67,7 @@ def share(text: str) -> Fraction:
     except (ValueError, ZeroDivisionError):
         part = Fraction(-1)
     if not 0 <= part <= 1:
-        raise typer.BadParameter(f"'{text}' is no share: 0, 1 and what lies between are, as 0.2.")
+        raise typer.BadParameter(f"'{text}' must be a number from 0 to 1, such as 0.2.")
     return part
 
 
@@ -81,19 +81,21 @@ Submissions = Annotated[
     typer.Argument(
         exists=True,
         metavar="SUBMISSIONS",
-        help="A folder with a folder or an archive for each learner, or a download of Canvas or Moodle.",
+        help="A folder with a folder or an archive for each learner, or a download from Canvas or Moodle.",
     ),
 ]
-Out = Annotated[Path, typer.Option(file_okay=False, metavar="DIR", help="Where the reports go.")]
+Out = Annotated[
+    Path, typer.Option(file_okay=False, metavar="DIR", help="The folder for the reports.")
+]
 GradedDays = Annotated[
-    str | None, typer.Option(metavar="DAYS", help="Such as 8, 1-7 or 1-3,8; all days if left out.")
+    str | None, typer.Option(metavar="DAYS", help="Such as 8, 1-7 or 1-3,8; by default all days.")
 ]
 Jobs = Annotated[
     int | None,
-    typer.Option(min=1, help="Submissions graded at once; as many as there are cores if left out."),
+    typer.Option(min=1, help="Number of submissions graded at once; by default one for each core."),
 ]
 Seed = Annotated[
-    int | None, typer.Option(min=0, help="Random seed of the inputs; fresh and secret if left out.")
+    int | None, typer.Option(min=0, help="Random seed of the inputs; by default fresh and secret.")
 ]
 DeviceName = Annotated[str, typer.Option(metavar="DEVICE", help="cpu, cuda, mps or practice.")]
 Resume = Annotated[bool, typer.Option(help="Keep the grades of files that have not changed.")]
@@ -110,13 +112,13 @@ PolicyFile = Annotated[
     Path | None,
     _file(
         "YAML: `late`, the share that a late submission loses; `excused`, a list of learners; "
-        "`points`, set by hand: `{jane_12: 7.5}`."
+        "`points`, which replace the computed points: `{jane_12: 7.5}`."
     ),
 ]
 NamesFile = Annotated[
     Path | None,
     _file(
-        "YAML: what odd names mean: `hw2.py: day02_attention.py`; and whose a submission is.",
+        "YAML: the day of an oddly named file, `hw2.py: day02_attention.py`, or the learner of a submission.",
         "--map",
     ),
 ]
@@ -135,7 +137,8 @@ HowMuch = Annotated[
     ),
 ]
 Unsafe = Annotated[
-    bool, typer.Option("--unsafe", help="Grade without a sandbox: only for work that you trust.")
+    bool,
+    typer.Option("--unsafe", help="Grade without a sandbox: only for submissions that you trust."),
 ]
 
 
@@ -193,7 +196,7 @@ def grade(
     _print_unknown(console, points.policy, members, run.sources)
     if gone:
         who = "a learner" if gone == 1 else f"{gone} learners"
-        words = f"What an earlier run said of {who} no more in this class is now in {aside}."
+        words = f"An earlier run's reports on {who} no longer in this class are now in {aside}."
         console.print(Text(words, "in_progress"))
     raise typer.Exit(1 if verdicts["grader_fault"] else 0)
 
@@ -244,19 +247,17 @@ def _weights(
 def _device(device: str, cluster: str | None) -> None:
     """Refuse a device that is not here: every check on it would be skipped, and earn nothing."""
     if device not in DEVICES:
-        raise typer.BadParameter(f"Device '{device}': {', '.join(DEVICES)} are known.")
+        raise typer.BadParameter(f"Device '{device}' is unknown; choose {', '.join(DEVICES)}.")
     # A cluster's machines have their own.
     lacking = lacking_device(device) if cluster is None else None
     if lacking:
-        raise typer.BadParameter(
-            f"Device '{device}': {lacking}. Nothing was graded, and nothing written."
-        )
+        raise typer.BadParameter(f"Device '{device}': {lacking}. Nothing was graded or written.")
 
 
 def _missing_protections(unsafe: bool, console: Console) -> list[str]:
     """Return what the sandbox lacks on this machine. Refuse to grade without a sandbox."""
     if unsafe:
-        words = "Without walls: every submission can read, write and send what you can."
+        words = "Without a sandbox, every submission can read, write and send all that you can."
         console.print(Text(words, "failed"))
         return [words]
     try:
@@ -264,7 +265,7 @@ def _missing_protections(unsafe: bool, console: Console) -> list[str]:
             return found.missing
     except NoSandbox as error:
         raise typer.BadParameter(
-            f"There is no sandbox here. {error} For work that you trust, and no other: --unsafe."
+            f"There is no sandbox here. {error} Use --unsafe only for submissions that you trust."
         ) from error
 
 
@@ -312,9 +313,9 @@ def _line(count: str, result: LearnerResult, kept: bool) -> Text:
     days = f"{passed} of {len(result.days)} days passed, {stars} watertight"
     words = {
         "graded": days + (", graded before" if kept else ""),
-        "nothing_found": "nothing found to grade: the page says what there is",
+        "nothing_found": "nothing found to grade: the learner's page says what was found",
         "refused": f"refused: {result.reason}",
-        "grader_fault": f"not graded, by a fault that is not the learner's: {result.reason}",
+        "grader_fault": f"not graded, through no fault of the learner: {result.reason}",
     }[result.verdict]
     who = display.safe(result.learner.replace("\n", " "))
     return Text.assemble(
@@ -331,8 +332,8 @@ def _print_summary(console: Console, out: Path, results: Iterable[LearnerResult]
     counts = [
         (verdicts["nothing_found"], "with nothing to grade"),
         (verdicts["refused"], "refused"),
-        (verdicts["grader_fault"], "not graded by a fault here: run it again"),
-        (unseen, "with files that could not be looked through"),
+        (verdicts["grader_fault"], "not graded because the grader failed: run it again"),
+        (unseen, "with files that could not be searched"),
     ]
     parts = [f"{verdicts['graded']} graded", *(f"{n} {what}" for n, what in counts if n)]
     console.print(", ".join(parts) + ".")
@@ -356,7 +357,7 @@ def _print_unknown(
     known = {source.learner for source in sources}
     known |= {named_as(one, policy.named) for one in members}
     if unknown := sorted(policy.named - known):
-        words = f"--policy names {_first(unknown)}: no submission and no roster has that name."
+        words = f"--policy names {_first(unknown)}, but no submission or roster has that name."
         console.print(_line_of(words))
 
 
@@ -364,7 +365,7 @@ def _print_unclear(console: Console, sources: Sequence[Source]) -> None:
     """Print the submissions whose learner is unclear."""
     for source in sources[:MOST_NAMED]:
         name, whose = source.learner.removeprefix(UNCLEAR), " or ".join(source.unclear)
-        words = f"Not clear whose it is: {name} may be of {whose}. It was graded by itself."
+        words = f"It is unclear whose submission {name} is: {whose}. It was graded separately."
         console.print(_line_of(words))
     if len(sources) > MOST_NAMED:
         console.print(f"And {len(sources) - MOST_NAMED} more: see the report.")

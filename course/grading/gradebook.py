@@ -8,7 +8,7 @@ from fractions import Fraction
 from typing import Any
 
 from course.checks.loading import CORE
-from course.curriculum import DAYS, Day
+from course.curriculum import BY_NUMBER, Day
 from course.grading.instructions import Policy
 from course.grading.submission import FileNote
 
@@ -151,7 +151,7 @@ class Weights:
         A day's points are shared equally by its exercises. Checks that were skipped are not asked, and
         an exercise that was skipped whole earns nothing.
         """
-        exercises = DAYS[result["day"] - 1].exercises
+        exercises = BY_NUMBER[result["day"]].exercises
         by_exercise = ([c for c in result["checks"] if c["exercise"] == one] for one in exercises)
         earned = sum(map(self._earned, by_exercise), Fraction(0))
         return self.of(result["day"]) * earned / len(exercises)

@@ -23,7 +23,7 @@ from typing import Any, TypeVar
 
 from course.checks.answer_files import ENDINGS
 from course.checks.observation import Observation
-from course.curriculum import DAYS, ROOT, Day
+from course.curriculum import BY_NUMBER, ROOT, Day
 from course.grading.analysis import listened_for
 from course.grading.gradebook import (
     GRADED,
@@ -89,7 +89,7 @@ class Plan:
 
     @property
     def curriculum(self) -> list[Day]:
-        return [DAYS[number - 1] for number in self.days]
+        return [BY_NUMBER[number] for number in self.days]
 
     def as_json(self) -> dict[str, Any]:
         return asdict(self) | {"days": list(self.days)}

@@ -47,7 +47,7 @@ def verdict_digest(day: Day, answer: Path | None) -> str:
     """
     files = [answer, *sorted(editions.FOLDER.glob(f"{day.stem}.*"))]
     if answer is not None and not editions.WHOLE:
-        earlier = DAYS[: day.number - 1]
+        earlier = [one for one in DAYS if one.number < day.number]
         files += [find_answer(one, answer.parent) for one in earlier if editions.is_recorded(one)]
     imported = _needed_by(*(_imported_by(answer) if answer else ()))
     return digest_of(files, (observation_digest(day, 0, "cpu"), _loaded(imported), _rooms()))

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from types import ModuleType
 from typing import Any, NamedTuple
 
-from course.curriculum import DAYS, Day
+from course.curriculum import BY_NUMBER, Day
 
 
 class RedactedReference(NamedTuple):
@@ -101,7 +101,7 @@ def _withheld(module: str, part: RedactedReference, day: int, own: OwnPart, name
             "be imported here."
         )
     if its_day < day:
-        return own(name, DAYS[its_day - 1])
+        return own(name, BY_NUMBER[its_day])
     when = "is today's exercise" if its_day == day else f"belongs to day {its_day}, after today"
     raise ImportError(
         f"{name} of {module} {when}: it is yours to write, so it cannot be imported here. "

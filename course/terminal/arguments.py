@@ -96,7 +96,9 @@ def _usage_errors() -> Iterator[None]:
 def _there(day: Day) -> Day:
     if not day.ready:
         last = [other.number for other in DAYS if other.ready][-1]
-        raise NoSuchDay(f"Day {day.number} ({day.title}) is not there yet: days 1 to {last} are.")
+        raise NoSuchDay(
+            f"Day {day.number} ({day.title}) does not exist yet: this version has days 1 to {last}."
+        )
     return day
 
 
@@ -104,7 +106,7 @@ def folder_that_opens(folder: Path) -> Path:
     """A folder whose files can be opened; a folder may be listed without that permission."""
     if not os.access(folder, os.X_OK):
         raise typer.BadParameter(
-            f"The files in '{folder}' cannot be opened: the folder does not permit it."
+            f"The files in '{folder}' cannot be opened: you lack permission to enter the folder."
         )
     return folder
 
@@ -123,7 +125,7 @@ OneDayOrNext = Annotated[
     typer.Argument(
         parser=day_argument,
         metavar="DAY",
-        help="8, day08 or a topic; the next that does not pass if left out",
+        help="8, day08 or a topic; by default the next day that does not pass",
         autocompletion=complete_day,
     ),
 ]

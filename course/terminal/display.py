@@ -62,7 +62,7 @@ def printed(words: str, most: int = MOST_PRINTED_LINES) -> list[RenderableType]:
     text = safe("\n".join(lines[:most]))
     text.no_wrap, text.overflow = True, "ellipsis"
     if len(lines) > most:
-        text.append(f"\n… and {len(lines) - most} lines more", "quiet")
+        text.append(f"\n… and {len(lines) - most} more lines", "quiet")
     return [Panel(text, title="your code printed", title_align="left", border_style="quiet")]
 
 

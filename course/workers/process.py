@@ -36,7 +36,7 @@ from course.checks.loading import Check, load_checks
 from course.checks.observation import Observation
 from course.checks.raising import has_lost_gpu, raised
 from course.checks.seeing import see
-from course.curriculum import DAYS, ROOT, Day
+from course.curriculum import BY_NUMBER, ROOT, Day
 from course.references.imports import redacted_imports
 from course.workers.limits import MOST_MEMORY, MOST_PRINTED, PATIENCE
 from course.workers.preparing import IDLE, imports_ahead, prepare, run_uncompiled
@@ -218,7 +218,7 @@ def _serve(
 
 def _observe(request: dict[str, Any], before: ProcessSnapshot, send: Send) -> None:
     """Run the checks that were asked for, and send what each of them saw."""
-    day = DAYS[request["day"] - 1]
+    day = BY_NUMBER[request["day"]]
     as_new = before.is_clean()
     stubs = request["stubs"]
     own = EarlierParts(Path(request["answer"]).parent, lambda earlier: stubs[earlier.stem])

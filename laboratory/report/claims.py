@@ -87,8 +87,8 @@ def answers(compared: Compared) -> Iterator[str]:
     judged = [figure for figure in compared.noisy if figure.better]
     if judged and compared.compares:
         yield (
-            f"Differences with their 95% intervals. What is {BETTER} or {WORSE} is claimed; what is {OPEN} "
-            "these seeds do not decide."
+            f"Differences with their 95% intervals. Those called {BETTER} or {WORSE} are claimed; those "
+            f"called {OPEN} are not decided by these seeds."
         )
     for figure in judged:
         yield "\n".join(_figure(compared, figure))
@@ -112,8 +112,8 @@ def counts(compared: Compared) -> Iterator[str]:
             f"{len(tested)} comparisons depend on the seeds: {claimed} claimed, {tested.count(BOUNDED)} "
             f"bounded, {tested.count(OPEN)} open. Claims are corrected for the number of comparisons of a "
             "figure (paired t tests, Holm's method): if no variant differed, there would be a false claim "
-            "about a figure in at most 5% of studies. Intervals are 95% each and are not corrected, so an "
-            "open one may exclude 0."
+            "about a figure in at most 5% of studies. The 95% intervals are not corrected, so the interval "
+            "of an open difference can exclude 0."
         )
 
 

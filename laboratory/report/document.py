@@ -89,8 +89,8 @@ def _paragraphs(compared: Compared) -> Iterator[str]:
         more = len(compared.missing) - MOST_MISSING
         rest = f" and {more} more" if more > 0 else ""
         yield (
-            f"**This is of a part of the study.** Of {len(asked.cells)} runs {len(compared.missing)} are "
-            f"missing: {named}{rest}."
+            f"**This report covers a part of the study.** {len(compared.missing)} of {len(asked.cells)} runs "
+            f"are missing: {named}{rest}."
         )
     reading = "../reading.md" if asked.full else "reading.md"
     yield "## The answer"
@@ -120,7 +120,7 @@ def _run(compared: Compared) -> str:
     points = f" at {len(asked.points)} points" if len(asked.points) > 1 else ""
     return (
         f"{len(compared.results.cells)} runs: {variants}{points}, with {seeds(asked)} seeds. "
-        f"Held equal: {asked.equal}. {asked.held}"
+        f"Equal in all variants: {asked.equal}. {asked.held}"
     )
 
 
@@ -129,7 +129,7 @@ def _rates(asked: Study, rates: dict[str, float]) -> str:
     ends = {min(tried): " (the smallest tried)", max(tried): " (the largest tried)"}
     told = ", ".join(f"`{place}` {rate:g}{ends.get(rate, '')}" for place, rate in rates.items())
     return (
-        f"Learning rates: the best of the factors {', '.join(f'{one:g}' for one in tried)} for each variant, "
+        f"Learning rates: each variant has the best of the factors {', '.join(f'{one:g}' for one in tried)}, "
         f"by the mean of {len(TRIAL_SEEDS)} other seeds on the last tenth of the training split, which the "
         f"trial runs did not train on: {told}."
     )
@@ -140,7 +140,7 @@ def _numbers(compared: Compared) -> Iterator[str]:
     yield "## Numbers"
     yield (
         "Mean ± standard deviation over the seeds. Differences are paired by seed, with the 95% t interval "
-        "of their mean; **bold** ones are claimed."
+        "of their mean; **bold** differences are claimed."
         if compared.compares
         else "Mean ± standard deviation over the seeds."
     )
@@ -150,13 +150,13 @@ def _numbers(compared: Compared) -> Iterator[str]:
     for figure in compared.noisy:
         yield "\n".join(tables.noisy(compared, figure))
     if compared.exact:
-        yield "No seed changes these:"
+        yield "These figures are the same for every seed:"
         yield "\n".join(tables.exact(compared, compared.exact))
     if compared.timed:
-        yield "## Measured by the clock"
+        yield "## Measured times"
         yield (
-            "Smallest to largest over the seeds. **These vary** from machine to machine and from run to run, "
-            "and nothing is claimed of them."
+            "The ranges are over the seeds. **These figures vary** between machines and between runs, so no "
+            "difference is claimed."
         )
         yield "\n".join(tables.timed(compared, compared.timed))
     lacking = {
@@ -166,21 +166,21 @@ def _numbers(compared: Compared) -> Iterator[str]:
     }
     reasons = [f"{lacking[name]}: {why}" for name, why in asked.why.items() if name in lacking]
     if reasons:
-        yield "— stands where there is no such figure. " + " ".join(map(_sentence, reasons))
+        yield "— means that there is no such figure. " + " ".join(map(_sentence, reasons))
 
 
 def _made(compared: Compared) -> Iterator[str]:
     asked, made = compared.study, compared.results.made
-    yield "## Made"
+    yield "## How this was made"
     told = "; ".join(f"{key} {made[key]}" for key in sorted(made) if key not in SILENT)
     same = (
-        "No single processor gives all of these numbers: seeds were added on another model."
+        "No single CPU model gives all of these numbers: seeds were added on a different one."
         if set(ADDED_ON.findall(str(made.get("extended", "")))) - {made["machine"]}
-        else "On a processor of the same model the command below gives the same numbers."
+        else "On the same CPU model, the command below gives the same numbers."
     )
     yield (
-        f"With {told}. {same} Another model sums in a different order. Mostly that changes the last digits; "
-        "where training is unstable, it changes the result."
+        f"Made with {told}. {same} A different CPU model adds in a different order. This usually changes "
+        "only the last digits; where training is unstable, it changes the result."
     )
     yield f"```\ncourse study {asked.name}{' --full' if asked.full else ''}\n```"
 
@@ -196,15 +196,15 @@ def _index() -> Iterator[str]:
     yield "# Studies"
     yield (
         "Questions about Transformers, answered by models that two cores train in minutes. Each has a report "
-        "with spread and intervals, and a page on what papers had led us to expect. The line below each "
-        "question has its answer, by the study's main figure. **Claimed** is what you can rely on for these "
+        "with spread and intervals, and a page on what papers had led us to expect. Below each question is "
+        "its answer, by the study's main figure. **Claimed** is what you can rely on for these "
         "models: a difference on paired seeds, corrected for the number of comparisons. **Bounded** "
         "differences are too small to matter: the entire interval is within a stated margin (for "
         "positions and regularization, set after the first seeds had run). "
-        "All else is **open**: these seeds do not decide it. The models are small, and none of this need "
-        "hold for large ones."
+        "All other differences are **open**: these seeds do not decide. The models are small, and the "
+        "answers need not hold for large models."
     )
-    yield "`course study` lists them, `course study norms` runs one again."
+    yield "`course study` lists the studies, and `course study norms` runs one again."
     for name in description.names():
         sizes = (found_for(name), found_for(name, full=True))
         found = [asked for asked in sizes if (asked.folder / FILE).exists()]

@@ -43,8 +43,8 @@ def paragraphs(study: Study, results: Results) -> Iterator[str]:
     yield from _single(cells)
     if diverged:
         yield (
-            f"{diverged} of {len(cells) + diverged} sizes and budgets are left out of all this, because a "
-            "run of theirs diverged."
+            f"{diverged} of {len(cells) + diverged} sizes and budgets are left out, because one of "
+            "their runs diverged."
         )
     yield _caveats(cells)
 
@@ -137,7 +137,7 @@ def _spending(spending: Spending) -> Iterator[str]:
         yield "No budget of compute was reached by enough sizes for a parabola through them."
         return
     yield (
-        "Where compute is best spent: at each budget C = 6ND, the minimum of a parabola of loss over log N "
+        "At each budget C = 6ND, compute is best spent at the minimum of a parabola of loss over log N "
         "(Hoffmann et al. 2022, §3.2). The interval allows for seeds, not for the shape of the parabola."
     )
     rows = [
@@ -153,8 +153,8 @@ def _spending(spending: Spending) -> Iterator[str]:
     if spending.exponent is None:
         inside = sum(one.inside for one in spending.profiles)
         yield (
-            f"Of {len(spending.profiles)} parabolas {inside} have their minimum inside the sizes that were "
-            "tried: too few that stay there whatever the seeds, to say how the best size grows with compute."
+            f"{inside} of {len(spending.profiles)} parabolas have their minimum inside the sizes that were "
+            "tried: too few stay there for all seeds to say how the best size grows with compute."
         )
     else:
         yield (
@@ -167,7 +167,7 @@ def _best(profile: Profile) -> str:
     best = profile.best
     if not profile.inside:
         end = "smallest" if best.value == 0 else "largest"
-        return f"not inside the sizes that were tried: the loss is least at the {end}"
+        return f"outside the sizes that were tried: the loss is least at the {end}"
     low = significant(best.low, 3) if best.low > 0 else "below the smallest"
     high = significant(best.high, 3) if math.isfinite(best.high) else "beyond the largest"
     return f"{significant(best.value, 3)} ({low} to {high})"
@@ -185,15 +185,15 @@ def _caveats(cells: Sequence[Cellwise]) -> str:
     again = [one.tokens for one in cells if one.tokens > TEXT]
     data = (
         " Shakespeare has a million characters to learn from: the larger budgets, up to "
-        f"{significant(max(again))}, read them up to {number(max(again) / TEXT, 1)} times, and what is read "
-        "again is worth less than new text (Muennighoff et al. 2023, *Scaling Data-Constrained Language "
+        f"{significant(max(again))}, read them up to {number(max(again) / TEXT, 1)} times, and repeated "
+        "text is worth less than new text (Muennighoff et al. 2023, *Scaling Data-Constrained Language "
         "Models*)."
         if again
         else ""
     )
     return (
-        "With care: N counts parameters without embeddings, as in Kaplan et al. 2020, where Hoffmann et al. "
-        "count all. The papers fit models a thousand to a million times as large, on tokens of a large "
-        "vocabulary; these are characters, the context is short, and two and a half decades of size are "
-        f"little for a floor and an exponent at once.{data}"
+        "Read this with care: N counts parameters without embeddings, as in Kaplan et al. 2020, where "
+        "Hoffmann et al. count all. The papers fit models a thousand to a million times as large, on "
+        "tokens of a large vocabulary; these are characters, the context is short, and two and a half "
+        f"decades of size are little for a floor and an exponent at once.{data}"
     )

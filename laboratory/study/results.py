@@ -91,14 +91,14 @@ def read(folder: Path) -> Results:
     try:
         found = json.loads(path.read_bytes())
     except FileNotFoundError as error:
-        raise Refused(f"{path} is not there: the study has no results yet") from error
+        raise Refused(f"{path} does not exist: the study has no results yet") from error
     except (OSError, ValueError) as error:  # UnicodeDecodeError is a ValueError
         raise Refused(f"{path} cannot be read: {' '.join(str(error).split())}") from error
     try:
         return _results(found)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise Refused(
-            f"{path} is damaged, or no results of a study ({type(error).__name__}: {error}): "
+            f"{path} is damaged, or not the results of a study ({type(error).__name__}: {error}): "
             "restore it, or run the study again"
         ) from error
 

@@ -201,7 +201,7 @@ def test_another_failure_takes_no_walls_down(autograder):
     said, results = run_autograder(autograder, DAYS="99", ALLOW_UNSAFE="1")
     assert results is None
     assert "There is no day 99" in said
-    assert "Without walls" not in said
+    assert "Without a sandbox" not in said
 
 
 # --- The containers -------------------------------------------------------------------------------

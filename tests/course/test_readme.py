@@ -75,8 +75,8 @@ def test_the_limits_are_those_of_the_workers():
     text = " ".join((ROOT / "docs" / "grade.md").read_text(encoding="utf-8").split())
     for limit in (
         f"{PATIENCE:g} seconds of CPU time",
-        f"{WAITING:g} seconds by the clock",
+        f"{WAITING:g} seconds of wall time",
         f"{MOST_MEMORY // 2**30} GB of memory",
-        f"one day may take {LONGEST_DAY:g} seconds",
+        f"a day can use {LONGEST_DAY:g} seconds",
     ):
         assert limit in text

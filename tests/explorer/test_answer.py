@@ -10,7 +10,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from course.curriculum import DAYS
+from course.curriculum import BY_NUMBER, DAYS
 from explorer import answer
 from explorer.topics import TOPICS, Topic, topic_of
 from tests.explorer.conftest import View
@@ -113,11 +113,11 @@ def test_what_is_said_of_an_answer(
     monkeypatch.setattr(answer, "PATIENCE", 0.5)
     day, source, written, said = ANSWERS[name]
     topic = name.partition("-")[0]
-    (tmp_path / f"{DAYS[day - 1].stem}.py").write_text(source.format(*written), encoding="utf-8")
+    (tmp_path / f"{BY_NUMBER[day].stem}.py").write_text(source.format(*written), encoding="utf-8")
     view = viewed(f"{topic}/?{OWN}{WAYS.get(day, '')}")
     told = view.text(".compared, .failed")
     shown = topic_of(topic).exercises
-    exercise = next(one for one in DAYS[day - 1].exercises if one in shown)
+    exercise = next(one for one in BY_NUMBER[day].exercises if one in shown)
     assert said.format(exercise) in told, told
     assert bool(view.html.select(".drawn")) == (said in (RIGHT, WRONG))
 
@@ -127,7 +127,7 @@ def test_what_is_said_of_an_answer(
 )
 def test_an_answer_that_is_not_there_is_asked_for(viewed: View_, topic: Topic) -> None:
     failed = viewed(f"{topic.name}/?{OWN}").text(".failed")
-    assert f"There is no {DAYS[topic.days[0] - 1].stem}.py in" in failed
+    assert f"There is no {BY_NUMBER[topic.days[0]].stem}.py in" in failed
     assert "There is nothing to draw yet." in failed
 
 

@@ -177,7 +177,7 @@ def test_chosen_learning_rates_are_listed() -> None:
     one = simple(task="text", settings=language, learning_rates=[0.5, 1, 2])
     seen = dataclasses.replace(results(one), rates={"narrow": 1.0, "wide": 2.0, "deep": 0.5})
     told = document.report(one, seen)
-    assert "Learning rates: the best of the factors 0.5, 1, 2 for each variant" in told
+    assert "Learning rates: each variant has the best of the factors 0.5, 1, 2, by" in told
     assert "`narrow` 1, `wide` 2 (the largest tried), `deep` 0.5 (the smallest tried)." in told
     assert "Learning rates" not in document.report(one, results(one))
 
@@ -254,9 +254,9 @@ def test_what_no_seed_changes_is_told_as_a_multiple() -> None:
 def test_timed_figures_stand_apart_and_claim_nothing() -> None:
     one = simple()
     told = document.report(one, results(one))
-    before, _, after = told.partition("## Measured by the clock")
+    before, _, after = told.partition("## Measured times")
     assert "tokens a second" not in before
-    assert "**These vary**" in after
+    assert "**These figures vary**" in after
     assert "| `wide` | 12,300 to 14,300 |" in after
 
 
@@ -264,7 +264,7 @@ def test_it_can_be_repeated() -> None:
     one = simple()
     told = document.report(one, results(one))
     assert told.startswith("# Does width help?\n")
-    assert "Held equal: tokens. All read the same batches." in told
+    assert "Equal in all variants: tokens. All read the same batches." in told
     for value in ("torch 2.13.0", "x86_64 AVX2", "threads 1", "commit 0123456789ab", "data fedcba"):
         assert value in told
     assert "\ncourse study width\n" in told
@@ -279,8 +279,8 @@ def test_seeds_of_another_machine_cannot_be_repeated_on_one(machine: str, alone:
     one = simple()
     seen = results(one)
     told = document.report(one, dataclasses.replace(seen, made={**seen.made, "extended": added}))
-    assert ("On a processor of the same model the command below" in told) == alone
-    assert ("No single processor gives all of these numbers" in told) == (not alone)
+    assert ("On the same CPU model, the command below" in told) == alone
+    assert ("No single CPU model gives all of these numbers" in told) == (not alone)
 
 
 def test_runs_are_counted_with_their_seeds() -> None:
@@ -324,7 +324,7 @@ def test_a_figure_that_a_variant_lacks_is_a_dash_with_its_reason() -> None:
     told = document.report(one, results(one, change))
     assert "| `deep` | — |" in told
     assert "- `deep`: not compared: nobody counted." in told
-    assert "— stands where there is no such figure. Accuracy: Nobody counted." in told
+    assert "— means that there is no such figure. Accuracy: Nobody counted." in told
     assert "Nobody counted" not in document.report(one, results(one))
 
 
@@ -332,7 +332,10 @@ def test_missing_runs_are_named() -> None:
     one = simple()
     whole = results(one)
     told = document.report(one, dataclasses.replace(whole, cells=whole.cells[:-1]))
-    assert "**This is of a part of the study.** Of 9 runs 1 are missing: `deep,seed=2`." in told
+    assert (
+        "**This report covers a part of the study.** 1 of 9 runs are missing: `deep,seed=2`."
+        in told
+    )
     assert "part of the study" not in document.report(one, whole)
 
 

@@ -261,7 +261,7 @@ def test_published_exponents_are_inside_or_outside(low: float, high: float, expe
 @pytest.mark.usefixtures("quick")
 def test_no_minimum_inside_is_said(shipped: description.Study) -> None:
     told = "\n".join(said(shipped, seen(shipped, lambda n, d: 1 + (1e4 / n) ** 0.3)))
-    assert "not inside the sizes that were tried: the loss is least at the largest" in told
+    assert "outside the sizes that were tried: the loss is least at the largest" in told
     assert "too few" in told
 
 

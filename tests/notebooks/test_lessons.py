@@ -4,26 +4,32 @@ from __future__ import annotations
 
 import ast
 import io
+import json
 import keyword
 import math
+import os
 import re
 import token
 import tokenize
 from collections.abc import Iterator
 from functools import cache
 from itertools import pairwise
+from pathlib import Path
+from typing import Any
 
 import nbformat
 import pytest
+from nbclient import NotebookClient
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
 from course.curriculum import DAYS, ROOT, Day
 from course.references.lessons import Times, faults_of_form, folded, times
 from course.references.text import definition_text
+from tests.affected import name_of
 from tests.imports import code_of
-from tests.notebooks.compare import notebooks
+from tests.notebooks.compare import QUICK, notebooks
 from tests.notebooks.execute import code_until, marked
-from tests.notebooks.kernels import quick
+from tests.notebooks.kernels import PortlessKernelManager, quick
 from website.drawing import transformer
 
 WRITTEN = [day for day in DAYS if day.lesson.exists()]
@@ -33,6 +39,14 @@ SHORTEST = 6  # tokens of a line that can be recognized
 SHOWN = 0.75  # share of a line's tokens that stand in the lesson in one stretch
 # What any line of code is made of: a line of nothing else tells nothing.
 EVERYWHERE = {*"=(),.:", "name", "return", "if"}
+
+
+NOTEBOOKS = [file for _, file in notebooks()]
+
+
+@cache
+def raw_cells(file: Path) -> list[dict[str, Any]]:
+    return json.loads(file.read_text(encoding="utf-8"))["cells"]
 
 
 @cache
@@ -201,7 +215,120 @@ def test_what_make_test_replaces_is_there(day):
             ast.parse(quick(cell))
 
 
-@pytest.mark.parametrize("file", [file for _, file in notebooks()], ids=lambda file: file.stem)
+# --- How all of it is written ---------------------------------------------------------------------
+
+# What an editor would write, and what it replaces; `codespell` (make lint) checks the spelling.
+HABITS = {
+    "than the attention of day 8": r"\b(?:more|less|\w+er) than day \d+|\bas \w+ as day \d+",
+    "must be added": r"\bcomes? on top\b",
+    "a preview": r"\boutlook\b",
+    "from the outside, from outside the layer": r"\bfrom outside(?! (?:the|a|of)\b)",
+    "most likely": r"\blikeliest\b",
+    "again, from scratch": r"\banew\b",
+    "training runs": r"\btrainings\b",
+    "normalized": r"\b(?:un)?normed\b",
+    "American spelling": r"\b(?:learnt|spelt|spoilt|whilst|towards|(?:de)?quantis\w+|tokenis\w+"
+    r"|neighbourhood\w*|harbour\w*)\b",
+}
+PAGES = [
+    *(ROOT / name for name in ("README.md", "CONTRIBUTING.md")),
+    *(
+        page
+        for room in ("docs", "paper_notes", "exercises")
+        for page in (ROOT / room).rglob("*.md")
+    ),
+    *NOTEBOOKS,
+]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_habits_of_language(page):
+    """In Markdown, of notebooks as of pages."""
+    texts = [page.read_text(encoding="utf-8")]
+    if page.suffix == ".ipynb":
+        texts = [
+            "".join(one["source"]) for one in raw_cells(page) if one["cell_type"] == "markdown"
+        ]
+    text = " ".join(" ".join(texts).split())
+    for how, habit in HABITS.items():
+        assert not re.findall(rf".{{0,40}}(?:{habit})", text), how
+
+
+@pytest.mark.parametrize("file", NOTEBOOKS, ids=name_of)
+def test_by_products_are_not_shown(file):
+    """A cell that ends in a call shows what the call returns only where that is a picture."""
+    for cell in raw_cells(file):
+        for output in cell.get("outputs", ()):
+            pictured = any(kind.startswith("image/") for kind in output.get("data", ()))
+            shown = output["output_type"] == "execute_result" and not pictured
+            assert not shown, f"its last line should begin with _ = :  {''.join(cell['source'])}"
+
+
+# --- What a lesson suggests to change -------------------------------------------------------------
+
+SUGGESTS = re.compile(r"\*\*Change it|\b[Ss]et `")  # in Markdown
+
+
+def altered(cell: nbformat.NotebookNode, change: dict[str, str]) -> nbformat.NotebookNode:
+    """A cell of code in which a suggestion is followed."""
+    code = cell.source
+    for old, new in change.items():
+        code = code.replace(old, new)
+    return new_code_cell(code, metadata=cell.metadata)
+
+
+def tried(cells: list[nbformat.NotebookNode]) -> list[nbformat.NotebookNode]:
+    """A lesson's code; and for each change all of it from the first cell that is altered, with what was
+    defined before."""
+    code = [altered(cell, {}) for cell in cells if cell.cell_type == "code"]
+    runs = []
+    for change in [one for cell in cells for one in cell.metadata.get("change", ())]:
+        again = [altered(cell, change) for cell in code]
+        first = next(n for n, cell in enumerate(again) if cell.source != code[n].source)
+        runs.append((first, again[first:]))
+    steps, done = [], 0
+    for first, again in sorted(runs, key=lambda run: run[0]):
+        keep, reset = "_before = dict(globals())", "globals().update(_before)"
+        steps += [*code[done:first], new_code_cell(keep), *again, new_code_cell(reset)]
+        done = first
+    return steps
+
+
+@pytest.mark.by_turn
+@pytest.mark.timeout(3600)  # with all seeds and steps
+@pytest.mark.parametrize("day", WRITTEN, ids=lambda day: day.stem)
+def test_what_it_suggests_to_change_runs(day):
+    """With the values in the metadata of the suggestion's cell."""
+    cells = tried(notebook(day).cells)
+    if os.environ.get(QUICK):
+        for cell in cells:
+            cell.source = quick(cell)
+    if cells:
+        NotebookClient(
+            new_notebook(cells=cells),
+            timeout=None,
+            kernel_manager_class=PortlessKernelManager,
+            resources={"metadata": {"path": str(day.lesson.parent)}},
+        ).execute()
+
+
+@pytest.mark.parametrize("day", WRITTEN, ids=lambda day: day.stem)
+def test_what_it_suggests_to_change_is_in_the_metadata(day):
+    """`"change": [{"SCALE = 1.0": "SCALE = 3"}, …]`: what is replaced in the code, one run each."""
+    cells = notebook(day).cells
+    changes = [change for cell in cells for change in cell.metadata.get("change", ())]
+    code = [cell.source for cell in cells if cell.cell_type == "code"]
+    assert all(any(old in source for source in code) for change in changes for old in change)
+    for cell in cells:
+        if cell.cell_type == "markdown" and SUGGESTS.search(cell.source):
+            assert "change" in cell.metadata, cell.source
+        if cell.cell_type == "code" and "hange me" in cell.source:
+            assert any(altered(cell, change).source != cell.source for change in changes), (
+                cell.source
+            )
+
+
+@pytest.mark.parametrize("file", NOTEBOOKS, ids=name_of)
 def test_what_it_imports_is_there(file):
     """Type checkers do not read notebooks, and `make test` executes only a sample of them."""
     for node in ast.walk(ast.parse(code_of(file))):
@@ -212,7 +339,9 @@ def test_what_it_imports_is_there(file):
 # --- The notes on papers --------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("note", sorted((ROOT / "paper_notes").glob("*.md")), ids=lambda note: note.stem)
+@pytest.mark.parametrize(
+    "note", sorted((ROOT / "paper_notes").glob("*.md")), ids=lambda note: note.stem
+)
 def test_the_code_of_a_note_runs(note):
     """Each note has code beside an equation. It runs by itself, as copied, and its last line is a claim."""
     code = re.findall(r"^```python\n(.*?)^```", note.read_text("utf-8"), re.M | re.S)

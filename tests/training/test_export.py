@@ -154,7 +154,7 @@ def test_a_learner_s_parts_go_along(trained, quantized):
         (["export", "sorting", "--onnx", "sorting.onnx"], "the task sorting asks for answers"),
         (["export", "nowhere", "--onnx", "a.onnx"], "nowhere contains no run"),
         (["generate", "none.onnx"], "There is no file none.onnx"),
-        (["generate", "torn.onnx"], "torn.onnx is damaged, or no ONNX"),
+        (["generate", "torn.onnx"], "torn.onnx is damaged, or not an ONNX file"),
         (["generate", "foreign.onnx"], "foreign.onnx was not written by course export"),
         (["quantize", "foreign.onnx"], "foreign.onnx contains no run"),
     ],
@@ -270,7 +270,7 @@ def test_without_the_packages_it_says_what_to_install(trained, exported, monkeyp
 
 
 def test_a_file_keeps_no_attention(exported):
-    with pytest.raises(Refused, match="keeps no attention weights"):
+    with pytest.raises(Refused, match="has no attention weights"):
         loaded(exported("paper")[0]).attention("7 green")
 
 
@@ -324,8 +324,8 @@ def test_characters_are_tokens_for_transformers(trained, tmp_path):
         (["gpt", "--onnx", "a.onnx", "--hugging-face", "a"], "takes exactly one of"),
         (["paper", "--hugging-face", "a"], "language models with model=gpt or model=llama"),
         (["sorting", "--hugging-face", "a"], "no class for task=sorting, model=paper"),
-        (["gpt", "--hugging-face", "gpt"], "gpt holds something already"),
-        (["gpt", "--hugging-face", "poem.txt"], "poem.txt holds something already"),
+        (["gpt", "--hugging-face", "gpt"], "gpt already exists"),
+        (["gpt", "--hugging-face", "poem.txt"], "poem.txt already exists"),
     ],
 )
 def test_what_transformers_has_no_class_for_is_not_exported(trained, arguments, words, monkeypatch):

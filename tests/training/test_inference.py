@@ -308,10 +308,10 @@ def test_a_folder_moves_to_another_machine(runs, tmp_path):
     [
         ("config.yaml", None, "contains no run: it has no config.yaml"),
         ("config.yaml", b"task: [", "is not valid YAML"),
-        ("vocabulary.json", None, "holds no trained model yet"),
+        ("vocabulary.json", None, "has no trained model yet"),
         ("vocabulary.json", b'{"target": {"kind": "odd"}}', "vocabulary.json is damaged"),
         ("vocabulary.json", b"{", "vocabulary.json is damaged"),
-        ("best.safetensors", None, "holds no trained model yet"),
+        ("best.safetensors", None, "has no trained model yet"),
         ("best.safetensors", b"\0" * 20, "best.safetensors is damaged"),
     ],
 )

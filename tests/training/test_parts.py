@@ -199,9 +199,9 @@ def test_an_error_on_the_way_back_is_told_too(answers, tmp_path):
 
 def test_without_a_workshop_a_learner_s_parts_are_refused(answers, tmp_path):
     settings = small(answers=str(answers))
-    with pytest.raises(Refused, match="nobody is there to put them together"):
+    with pytest.raises(Refused, match="this program cannot put them together"):
         parts_of(settings, answers, None)
-    with pytest.raises(Refused, match="nobody is there to put them together"):
+    with pytest.raises(Refused, match="this program cannot put them together"):
         Run.begin(tmp_path / "run", settings)
 
 

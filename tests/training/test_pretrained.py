@@ -304,7 +304,7 @@ def test_a_tokenizer_may_know_more_than_the_model(copy):
 def test_an_adapter_is_no_model(tmp_path):
     base = {"peft_type": "LORA", "base_model_name_or_path": "some/model"}
     (tmp_path / model_folder.ADAPTER).write_text(json.dumps(base))
-    with pytest.raises(Refused, match=r"a LoRA adapter: .* the weights of 'some/model', and no"):
+    with pytest.raises(Refused, match=r"a LoRA adapter: .* the weights of 'some/model', not a model"):
         Pretrained.load(tmp_path, "cpu")
 
 
@@ -343,7 +343,7 @@ def test_weights_that_are_no_numbers_of_a_kind_are_refused(copy):
     with pytest.raises(Refused, match=r"holds x as torch\.int8"):
         Pretrained.load(folder, "cpu")
     save_file(weights | {"h.0.extra.weight": torch.ones(2)}, folder / model_folder.WEIGHTS)
-    with pytest.raises(Refused, match=r"is no gpt2: 'h\.0\.extra\.weight'"):
+    with pytest.raises(Refused, match=r"is not a gpt2 model: 'h\.0\.extra\.weight'"):
         Pretrained.load(folder, "cpu")
 
 
@@ -354,7 +354,7 @@ def test_a_llama_without_its_head_is_refused(copy):
     weights = load_file(folder / model_folder.WEIGHTS)
     del weights["lm_head.weight"]
     save_file(weights, folder / model_folder.WEIGHTS)
-    with pytest.raises(Refused, match=r"is no llama: there is no lm_head\.weight"):
+    with pytest.raises(Refused, match=r"is not a llama model: there is no lm_head\.weight"):
         Pretrained.load(folder, "cpu")
 
 
@@ -455,7 +455,7 @@ def test_weights_with_another_digest_are_refused(hub, tmp_path):
     with (there / model_folder.WEIGHTS).open("r+b") as file:
         file.seek(-1, 2)
         file.write(b"!")
-    with pytest.raises(Refused, match="is not the file that is meant: its SHA-256 should be"):
+    with pytest.raises(Refused, match="is not the expected file: its SHA-256 should be"):
         folder_of("some/model", tmp_path / "kept", QUIET)
 
 

@@ -88,8 +88,9 @@ def test_batches_accumulated_are_one_large_batch(trainer, double):
 def test_the_gradient_is_cut_to_the_length_that_is_allowed(trainer):
     one = trainer(small(clip=1e-3, factor=0.0))
     lengths = []
-    step = one.optimizer.adam.step
-    one.optimizer.adam.step = lambda: (
+    [adam] = one.optimizer.optimizers
+    step = adam.step
+    adam.step = lambda: (
         lengths.append(
             torch.nn.utils.get_total_norm([p.grad for p in one.objective.parameters.values()])
         )
@@ -249,7 +250,7 @@ def test_it_stops_when_nothing_gets_better(trainer):
         {"average": 3},
         {"precision": "fp16"},
         {"norm": "pre", "tie": True},
-        {"task": "text", "model": "gpt"},
+        {"task": "text", "model": "gpt", "optimizer": "muon", "weight_decay": 0.1},
         {"task": "text", "model": "llama", "kv_heads": 1, "dropout": 0.0},
     ],
 )
@@ -506,6 +507,26 @@ def test_weight_decay_is_for_matrices(trainer):
     for name, parameter in one.optimizer.parameters.items():
         kept = 1 - 0.5 * one.optimizer.rate(1) if parameter.ndim > 1 else 1.0
         torch.testing.assert_close(parameter.detach(), before[name] * kept)
+
+
+@pytest.mark.parametrize("changes", [{}, {"task": "text", "model": "gpt"}])
+def test_muon_is_for_the_matrices_of_layers(trainer, poem, changes):
+    """AdamW trains embeddings, output layers, biases and norms. Without Muon it trains all."""
+    settings = small(**{"optimizer": "muon", "data": str(poem) if changes else ""} | changes)
+    one = trainer(settings).optimizer
+    adam, muon = one.optimizers
+    numbers = [sum(len(group["params"]) for group in o.param_groups) for o in (adam, muon)]
+    assert sum(numbers) == len(one.parameters) and numbers[1] == len(one.hidden) > 0
+    for name, parameter in one.parameters.items():
+        in_a_layer = "layers" in name or "blocks" in name
+        assert (name in one.hidden) == (in_a_layer and parameter.ndim == 2), name
+        assert (name in one.hidden) <= any(part in name for part in ("w_", "self_attn", "src_attn"))
+
+
+def test_muon_wants_entire_matrices():
+    for other in ({"shard": True}, {"lora": 8, "pretrained": "smollm2-135m"}):
+        with pytest.raises(Refused, match="optimizer=muon needs entire matrices"):
+            small("text", optimizer="muon", **other)
 
 
 # --- What is kept of it ---------------------------------------------------------------------------

@@ -72,7 +72,7 @@ def find(file: File, data_dir: Path | None, console: Console, fetch: Fetch | Non
         raise Refused(
             f"{file.name} could not be read from or kept in the folder {target.parent}: "
             f"{error.strerror or error}. Make that folder writable and make room in it, or choose "
-            "another with --data-dir; what has come so far is kept, and gone on with."
+            "another with --data-dir; the download so far is kept, and resumed."
         ) from error
     return target
 
@@ -92,7 +92,7 @@ def _at_hand(file: File, data_dir: Path | None, target: Path) -> Path | None:
                 return path
             if data_dir:  # it is the user's: not ours to replace
                 raise Refused(
-                    f"{path} is not the file that is meant: {wrong}. Put the right one in its place, "
+                    f"{path} is not the expected file: {wrong}. Put the right one in its place, "
                     f"or move it away, and it is fetched from {file.url}."
                 )
     return None
@@ -112,7 +112,7 @@ def _fetch(file: File, target: Path, console: Console) -> None:
         advice = "Its publisher may have changed it, or something on the way does."
         if not file.sha256:
             advice += f" If you trust the new one, delete {_beside(target, '.sha256')}."
-        raise Refused(f"{file.url} is not the file that is meant: {wrong}. {advice}")
+        raise Refused(f"{file.url} is not the expected file: {wrong}. {advice}")
     if not file.sha256:  # written first: a file at its place always has its digest
         draft = _beside(part, ".sha256")
         draft.write_text(digest(part) + "\n", encoding="ascii")
@@ -218,7 +218,7 @@ class _Download:
         kept = " What has come so far is kept, and gone on with." if _size(self._part) else ""
         return Refused(
             f"{file.name} could not be fetched from {httpx.URL(file.url).host}: {why}. It is needed "
-            f"once, then it is kept in {target.parent}. Where there is no network, put the file "
+            f"once, then it is kept in {target.parent}. Without a network, put the file "
             f"({file.url}) at {target}, or point --data-dir at a folder that has it.{kept}"
         )
 

@@ -1,9 +1,12 @@
-"""The paper's Adam and learning rate (Vaswani et al. 2017, §5.3)."""
+"""The paper's Adam and learning rate (Vaswani et al. 2017, §5.3), and Muon for the matrices of layers."""
 
 from __future__ import annotations
 
+import re
+from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -11,6 +14,11 @@ from torch import Tensor, nn
 import implementation
 from training.loop.distributed import autocast_dtype, copy_into, full_tensor, gradient_norm
 from training.settings import Settings
+from variants.optimizers import Muon
+
+IN_A_LAYER = re.compile(r"\b(layers|blocks)\.\d")
+MOMENTS = {True: ("momentum_buffer",), False: ("exp_avg", "exp_avg_sq")}
+"""What an optimizer stores of a parameter, by whether it is Muon's."""
 
 
 class Optimizer:
@@ -27,12 +35,25 @@ class Optimizer:
         # lr is set before every step. Fused: on the CPU the unfused loop takes longer than a small model.
         # Weight decay is for matrices, embeddings included, and not for biases and norms, as in nanoGPT.
         decay = {True: settings.weight_decay, False: 0.0}
+        # Muon is for the matrices of layers; Adam trains embeddings, output layers, biases and norms.
+        muons = settings.optimizer == "muon"
+        self.hidden = {
+            name
+            for name, one in parameters.items()
+            if muons and one.ndim == 2 and IN_A_LAYER.search(name)
+        }
+        others = [one for name, one in parameters.items() if name not in self.hidden]
         groups = [
             {"params": some, "weight_decay": decay[matrices]}
             for matrices in decay
-            if (some := [one for one in parameters.values() if (one.ndim > 1) == matrices])
+            if (some := [one for one in others if (one.ndim > 1) == matrices])
         ]
-        self.adam = torch.optim.AdamW(groups, lr=0.0, betas=(0.9, 0.98), eps=1e-9, fused=True)
+        self.optimizers: list[torch.optim.Optimizer] = [
+            torch.optim.AdamW(groups, lr=0.0, betas=(0.9, 0.98), eps=1e-9, fused=True)
+        ]
+        if self.hidden:
+            matrices = [parameters[name] for name in self.hidden]
+            self.optimizers.append(Muon(matrices, lr=0.0, weight_decay=settings.weight_decay))
         half = autocast_dtype(settings, device)
         self.scaler = torch.amp.GradScaler(device.type, enabled=half is torch.float16)
         self.ema = (
@@ -60,13 +81,16 @@ class Optimizer:
         Returns:
             The norm of the gradient before clipping.
         """
-        for parameters in self.adam.param_groups:
-            parameters["lr"] = self.rate(number)
-        self.scaler.unscale_(self.adam)
+        for optimizer in self.optimizers:
+            for parameters in optimizer.param_groups:
+                parameters["lr"] = self.rate(number)
+            self.scaler.unscale_(optimizer)
         norm = self._clip()
-        self.scaler.step(self.adam)
+        for optimizer in self.optimizers:
+            self.scaler.step(optimizer)
         self.scaler.update()
-        self.adam.zero_grad()
+        for optimizer in self.optimizers:
+            optimizer.zero_grad()
         for name, mean in self.ema.items():
             mean.lerp_(self.parameters[name].detach(), 1 - self.settings.ema)
         return norm
@@ -106,7 +130,7 @@ class Optimizer:
         found = {f"weights.{name}": full_tensor(one) for name, one in self.parameters.items()}
         found |= {f"ema.{name}": full_tensor(one) for name, one in self.ema.items()}
         for name, parameter in self.parameters.items():
-            for part, value in self.adam.state[parameter].items():
+            for part, value in self._state(name)[parameter].items():
                 found[f"optimizer.{part}.{name}"] = full_tensor(value)
         return found
 
@@ -116,12 +140,16 @@ class Optimizer:
             copy_into(parameter, tensors[f"weights.{name}"])
             if name in self.ema:
                 copy_into(self.ema[name], tensors[f"ema.{name}"])
-            if f"optimizer.step.{name}" not in tensors:
-                continue  # the parameter has had no gradient, so Adam has no moments for it
-            moments = {
-                part: torch.zeros_like(parameter.detach()) for part in ("exp_avg", "exp_avg_sq")
-            }
+            parts = MOMENTS[name in self.hidden]
+            if f"optimizer.{parts[0]}.{name}" not in tensors:
+                continue  # the parameter has had no gradient, so there are no moments
+            moments = {part: torch.zeros_like(parameter.detach()) for part in parts}
             for part, moment in moments.items():
                 copy_into(moment, tensors[f"optimizer.{part}.{name}"])
-            step = tensors[f"optimizer.step.{name}"].to(self.device)
-            self.adam.state[parameter] = {"step": step, **moments}
+            if name not in self.hidden:
+                moments["step"] = tensors[f"optimizer.step.{name}"].to(self.device)
+            self._state(name)[parameter] = moments
+
+    def _state(self, name: str) -> defaultdict[Tensor, Any]:
+        """What the optimizer that trains a parameter remembers: Muon is the last."""
+        return self.optimizers[-1 if name in self.hidden else 0].state

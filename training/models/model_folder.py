@@ -33,7 +33,7 @@ def refuse_incomplete(folder: Path) -> None:
     if (folder / ADAPTER).exists() and not (folder / CONFIG).exists():
         base = read_json(folder / ADAPTER).get("base_model_name_or_path")
         raise Refused(
-            f"{folder} holds a LoRA adapter: low-rank changes to the weights of {base!r}, and no model. "
+            f"{folder} holds a LoRA adapter: low-rank changes to the weights of {base!r}, not a model. "
             "Merge it first: `PeftModel.from_pretrained(model, DIR).merge_and_unload()` of peft, "
             "and `save_pretrained`"
         )
@@ -80,7 +80,7 @@ def weight_map(index: Path) -> dict[str, str]:
         raise Refused(f"{index} names no files: it needs a weight_map")
     for file in found.values():
         if not isinstance(file, str) or not re.fullmatch(r"[\w.-]+\.safetensors", file, re.ASCII):
-            raise Refused(f"{index} names {file!r}, which is no .safetensors beside it")
+            raise Refused(f"{index} names {file!r}, which is not a .safetensors file beside it")
     return found
 
 
@@ -104,7 +104,7 @@ def read_tokenizer(path: Path) -> tokenizers.Tokenizer:
     try:
         return tokenizers.Tokenizer.from_file(str(path))
     except Exception as error:  # it raises nothing narrower
-        raise Refused(f"{path} is no tokenizer: {error}") from error
+        raise Refused(f"{path} is not a tokenizer: {error}") from error
 
 
 def end_tokens(

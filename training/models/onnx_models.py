@@ -88,7 +88,7 @@ def read(path: Path) -> tuple[Settings, Languages, OnnxModel]:
     try:
         model = OnnxModel(path, context=1)
     except Exception as error:  # onnxruntime's have no other class in common
-        raise Refused(f"{path} is damaged, or no ONNX: {error}") from error
+        raise Refused(f"{path} is damaged, or not an ONNX file: {error}") from error
     kept = model.session.get_modelmeta().custom_metadata_map
     if not {SETTINGS, VOCABULARY} <= kept.keys():
         raise Refused(f"{path} was not written by course export: it has no vocabulary")

@@ -136,5 +136,7 @@ def needed(provider: PartsProvider | None) -> PartsProvider:
         Refused: there is none.
     """
     if provider is None:
-        raise Refused("This run has parts of a learner's, and nobody is there to put them together")
+        raise Refused(
+            "This run has parts of a learner's, and this program cannot put them together"
+        )
     return provider

@@ -286,7 +286,7 @@ def _model(
             model = kind.model(classes)(ours)
         weights = kind.renamed(_with_its_head(read_weights(folder), config))
     except ValueError as error:
-        raise Refused(f"{folder} is no {config['model_type']}: {error}") from error
+        raise Refused(f"{folder} is not a {config['model_type']} model: {error}") from error
     put_in_place(model, weights)
     divisors = None if kind.config is model_config.gpt2 else model_config.rope_divisors(config)
     if divisors is not None:

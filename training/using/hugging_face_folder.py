@@ -44,7 +44,7 @@ def write(folder: Path, model: Model) -> None:
     if in_bytes(weights):
         raise Refused("The weights are a byte each: export the run that they come from")
     if folder.exists() and not (folder.is_dir() and not any(folder.iterdir())):
-        raise Refused(f"{folder} holds something already: --hugging-face names a new folder")
+        raise Refused(f"{folder} already exists: --hugging-face takes a new folder")
     sizes, base = model.model.config, model.base
     if kind == "gpt":
         config, weights = _gpt2(sizes), gpt2_published(weights)

@@ -86,7 +86,7 @@ class Model:
         run = Run.found(folder)
         settings, languages = run.settings(), run.languages()
         if languages is None or not run.weights.exists():
-            raise Refused(f"{folder} holds no trained model yet")
+            raise Refused(f"{folder} has no trained model yet")
         where = pick(device)
         parts = parts_of(settings, run.answers, provider)
         base = run.base()
@@ -195,7 +195,7 @@ class Model:
         """
         if isinstance(self.model, OnnxModel):
             raise Refused(
-                "A file of ONNX keeps no attention weights: ask the run that it comes from"
+                "An ONNX file has no attention weights: use the run that it was exported from"
             )
         fuse(self.model, False)
         try:

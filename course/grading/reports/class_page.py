@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
-from course.curriculum import DAYS, Day
+from course.curriculum import BY_NUMBER, Day
 from course.grading.gradebook import (
     GRADED,
     GRADER_FAULT,
@@ -43,7 +43,7 @@ SIGNS = MARKS | {"error": "!", HALF_RIGHT: "½", NOT_HANDED_IN: "·"}
 LABELS = {
     "watertight": "passed and watertight",
     HALF_RIGHT: "half right: some exercises earn their points",
-    "in_progress": "begun, the rest untouched",
+    "in_progress": "begun, not finished",
     "not_started": "stub untouched",
 }
 STUCK = ("error", "failed", HALF_RIGHT, "in_progress")
@@ -301,7 +301,7 @@ class _GradedDay:
 
     @property
     def title(self) -> str:
-        return DAYS[self.number - 1].title
+        return BY_NUMBER[self.number].title
 
     @property
     def status(self) -> str:

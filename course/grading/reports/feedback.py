@@ -14,7 +14,7 @@ from fractions import Fraction
 from typing import Any
 
 from course.checks.loading import CORE, load_checks
-from course.curriculum import DAYS, Day
+from course.curriculum import BY_NUMBER, Day
 from course.grading.gradebook import Weights
 from course.grading.reports.escaping import shortened
 
@@ -68,7 +68,7 @@ class Exercise:
 
 def exercises(result: Mapping[str, Any], weights: Weights) -> list[Exercise]:
     """The exercises of a day's verdicts."""
-    day = DAYS[result["day"] - 1]
+    day = BY_NUMBER[result["day"]]
     return [_exercise(day, name, result, weights) for name in day.exercises]
 
 

@@ -9,7 +9,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from course.curriculum import DAYS
+from course.curriculum import BY_NUMBER
 from course.grading.gradebook import (
     GRADER_FAULT,
     NOTHING_FOUND,
@@ -66,7 +66,7 @@ def gradescope_results(result: LearnerResult, weights: Weights) -> dict[str, Any
 
 def _test(day: int, number: int, exercise: Exercise) -> dict[str, Any]:
     return {
-        "name": f"Day {day} · {DAYS[day - 1].title}: {exercise.name}",
+        "name": f"Day {day} · {BY_NUMBER[day].title}: {exercise.name}",
         "name_format": "text",
         "number": f"{day}.{number}",
         "score": rounded(exercise.points),

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 
 from course.checks.answer_files import ENDINGS
-from course.curriculum import DAYS, Day
+from course.curriculum import BY_NUMBER, DAYS, Day
 
 ANSWERS = {day.stem + ending for day in DAYS for ending in ENDINGS}
 
@@ -50,9 +50,9 @@ def _day(stem: str) -> Day | None:
     while shorter != stem:  # a copy of a copy
         stem, shorter = shorter, COPY.sub("", shorter)
     found = NUMBERED.fullmatch(re.sub(r"[-_\s]+", "_", stem).strip("_"))
-    if found is None or int(found[1]) > len(DAYS):
+    if found is None or int(found[1]) not in BY_NUMBER:
         return None
-    day = DAYS[int(found[1]) - 1]
+    day = BY_NUMBER[int(found[1])]
     return day if found[2] in (None, day.topic) else None
 
 

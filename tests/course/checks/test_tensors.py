@@ -237,4 +237,4 @@ def test_numpy_days_know_the_cpu_alone(project):
     assert {check["device"] for check in day["checks"]} == {"cpu"}
     assert day["status"] == "not_started"
     said = project.course("check", "2", "--device", "cuda").stdout
-    assert "Checked on the CPU: nothing of day 2 can run on cuda." in said
+    assert "Checked on the CPU: no check of day 2 can run on cuda." in said

@@ -18,7 +18,7 @@ from typer.testing import CliRunner
 from course.checks.loading import load_checks
 from course.checks.seeing import check_inputs
 from course.cli import COMMANDS, app
-from course.curriculum import DAYS, NoSuchDay, find_day, find_days
+from course.curriculum import DAYS, LAST_DAY, NoSuchDay, find_day, find_days
 from course.desk import jupyter
 from course.desk.hints import read_hints
 from tests.course.conftest import ROOT
@@ -50,7 +50,7 @@ CHECK = thing(
     seconds=SECONDS,
 )
 DAY = thing(
-    day={"type": "integer", "minimum": 1, "maximum": len(DAYS)},
+    day={"type": "integer", "minimum": 1, "maximum": LAST_DAY},
     stem=TEXT,
     status={"enum": ["passed", "failed", "error", "not_started", "in_progress", "skipped"]},
     watertight={"type": "boolean"},
@@ -133,8 +133,8 @@ def here(*arguments, **environment):
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["check", "99"], f"the days are 1 to {len(DAYS)}"),
-        (["check", "0"], f"the days are 1 to {len(DAYS)}"),
+        (["check", "99"], f"the days are 1 to {LAST_DAY}"),
+        (["check", "0"], f"the days are 1 to {LAST_DAY}"),
         (["check", "unicorn"], "No day is called 'unicorn'"),
         (["check", "attention"], "2 (day02_attention)"),
         (["check", "2", "--answers", "nowhere"], "nowhere"),
@@ -146,7 +146,7 @@ def here(*arguments, **environment):
         (["watch", "unicorn"], "unicorn"),
         (["fly"], "fly"),
         (["chek"], "Did you mean 'check'"),
-        (["99"], f"the days are 1 to {len(DAYS)}"),
+        (["99"], f"the days are 1 to {LAST_DAY}"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
@@ -178,7 +178,7 @@ def test_a_command_without_its_extra_says_how_to_install_it(
     done = here(*arguments.split())
     assert (done.exit_code, done.stdout) == (2, "")
     assert done.stderr.endswith(
-        f' needs {missing}, not installed here: pip install -e ".[{extra}]"\n'
+        f' needs {missing}, which is not installed here: pip install -e ".[{extra}]"\n'
     )
     assert done.stderr.count("\n") == 1
     assert here(arguments.split()[0], "--help").exit_code == 0
@@ -277,7 +277,7 @@ def test_a_day_that_is_only_announced_is_not_there_yet(project):
     (project.root / last.checks.relative_to(ROOT)).unlink()
     done = project.course("check", str(last.number), COLUMNS="300")
     assert done.returncode == 2
-    assert f"Day {last.number} ({last.title}) is not there yet" in done.stderr
+    assert f"Day {last.number} ({last.title}) does not exist yet" in done.stderr
 
 
 def test_days_are_found_by_number_name_and_topic():
@@ -305,13 +305,13 @@ def test_ranges_of_days():
 @pytest.mark.parametrize(
     ("asked", "words"),
     [
-        ("1-99999999", f"There is no day 99999999: the days are 1 to {len(DAYS)}."),
-        ("1-9999999999", f"There is no day 9999999999: the days are 1 to {len(DAYS)}."),
-        (f"1-{'9' * 5000}", f"There is no day {'9' * 40}…: the days are 1 to {len(DAYS)}."),
-        ("9999999999-1", f"There is no day 9999999999: the days are 1 to {len(DAYS)}."),
-        ("0-3", f"There is no day 0: the days are 1 to {len(DAYS)}."),
+        ("1-99999999", f"There is no day 99999999: the days are 1 to {LAST_DAY}."),
+        ("1-9999999999", f"There is no day 9999999999: the days are 1 to {LAST_DAY}."),
+        (f"1-{'9' * 5000}", f"There is no day {'9' * 40}…: the days are 1 to {LAST_DAY}."),
+        ("9999999999-1", f"There is no day 9999999999: the days are 1 to {LAST_DAY}."),
+        ("0-3", f"There is no day 0: the days are 1 to {LAST_DAY}."),
         *(
-            (wrong, f"Days are given as 8, 8-14 or 1-3,8, from 1 to {len(DAYS)}, got '{wrong}'.")
+            (wrong, f"Days are given as 8, 8-14 or 1-3,8, from 1 to {LAST_DAY}, got '{wrong}'.")
             for wrong in ("8-", "-3", "-", "8..10", "1-2-3", "8:10", "")
         ),
     ],
@@ -350,7 +350,7 @@ def test_a_file_that_cannot_be_read(project):
     assert checked.stdout.count("day02_attention.py cannot be read: Permission denied.") == 1
     assert board.returncode == 0
     assert reset.returncode == 1
-    assert "day02_attention.py cannot be read, and so not kept. Nothing" in reset.stderr
+    assert "day02_attention.py cannot be read, so it cannot be kept. Nothing" in reset.stderr
     assert "day02_attention.py: not readable (Permission denied), and so left" in synced.stdout
 
 
@@ -487,7 +487,7 @@ def test_reset_keeps_the_old_file(project, answer):
         kept = project.root / done.stdout.split("kept as ")[1].split()[0].rstrip(".")
         assert kept.read_text(encoding="utf-8") == text
     assert len(list((project.root / "my" / "kept").iterdir())) == 2
-    assert "is the stub already" in project.course("reset", "2").stdout
+    assert "is already the stub" in project.course("reset", "2").stdout
 
 
 def test_reset_where_nothing_can_be_written(project, answer):
@@ -514,7 +514,7 @@ def test_lesson_and_solution_open_copies(project):
     for done, folder in zip(
         project.courses(*((c, "2") for c in kinds)), kinds.values(), strict=True
     ):
-        assert "the copy you have worked in" in done.stdout
+        assert "You have worked in this copy" in done.stdout
         assert (project.root / "my" / folder / "day02_attention.ipynb").read_text() == "mine"
 
 
@@ -575,7 +575,7 @@ def test_reset_gives_the_hints_back(project):
             *[("hint", "2"), ("hint", "1")],
         )
     ]
-    assert "The first hint comes first again." in said[6]
+    assert "The hints start over with the first." in said[6]
     assert "first hint" not in said[7]
     assert "Hint 1 of" in said[8] and "Hint 4 of" in said[9]
 

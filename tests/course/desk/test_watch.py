@@ -167,7 +167,7 @@ class TestInATerminal:
         terminal.send("h")
         terminal.expect("Hint 1 of 5")
         terminal.send("?")
-        terminal.expect("though nothing was saved")
+        terminal.expect("without saving")
         terminal.send("n")
         terminal.expect("Day 3")
         terminal.send("p")

@@ -14,7 +14,7 @@ from course.checks.answer_files import read_answer
 from course.checks.loading import load_checks
 from course.checks.seeing import check_inputs, see
 from course.cli import app
-from course.curriculum import DAYS, ROOT, day_of_definition, module_of
+from course.curriculum import BY_NUMBER, DAYS, LAST_DAY, ROOT, day_of_definition, module_of
 from course.edition import bundle_command as commands
 from course.edition.bundle import UNFINISHED, bundle
 from course.judging import recorded, truth
@@ -66,7 +66,7 @@ def runner(edition):
         return said_by([sys.executable, "-P", "-c", start + SEVERAL], commands, cwd=edition)
 
     def write(number, text):
-        (edition / "exercises" / f"{DAYS[number - 1].stem}.py").write_text(text, encoding="utf-8")
+        (edition / "exercises" / f"{BY_NUMBER[number].stem}.py").write_text(text, encoding="utf-8")
 
     run.several, run.write = several, write
     return run
@@ -86,7 +86,7 @@ def check(run, number):
 
 
 def solution(number):
-    return read_answer(DAYS[number - 1].solution)
+    return read_answer(BY_NUMBER[number].solution)
 
 
 # --- What is not in it ----------------------------------------------------------------------------
@@ -187,8 +187,8 @@ def test_the_reference_grows_day_by_day(file):
     for one, next_one in pairwise([0, *(day.number for day in days)]):
         before, after = (ast.parse(released_part(file, through)) for through in (one, next_one))
         gained = (defined(after) - defined(before)) & asked
-        assert gained == (set(DAYS[next_one - 1].exercises) & asked) - defined(before)
-    assert released_part(file, 40) == (ROOT / file).read_text(encoding="utf-8")
+        assert gained == (set(BY_NUMBER[next_one].exercises) & asked) - defined(before)
+    assert released_part(file, LAST_DAY) == (ROOT / file).read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("through", [0, 13, 24])
@@ -262,7 +262,7 @@ def test_the_first_day(run):
 @pytest.mark.parametrize("number", [1, 2, 8])
 def test_every_known_wrong_answer_is_named(number, edition):
     """The recording tells all of a day's wrong answers from the right one, as the reference does."""
-    day = DAYS[number - 1]
+    day = BY_NUMBER[number]
     judge = Judge(day)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("course.references.editions.FOLDER", edition / "recorded")
@@ -299,7 +299,7 @@ def test_todays_part_cannot_be_imported(run):
 @pytest.mark.parametrize("number", [1, 8])
 def test_a_case_can_be_drawn_again(run, number):
     """Without the reference, too: the lines that are printed give the inputs of the check."""
-    day = DAYS[number - 1]
+    day = BY_NUMBER[number]
     name = load_checks(day)[0].name
     run.write(number, solution(number))
     done = run("check", number, "--case", name)

@@ -10,7 +10,7 @@ import venv
 import pytest
 
 from course.checks.answer_files import read_answer
-from course.curriculum import DAYS
+from course.curriculum import DAYS, LAST_DAY
 from course.edition.bundle import bundle
 from course.judging.misconceptions import load_misconceptions
 from tests.course.conftest import SEVERAL, said_by
@@ -62,7 +62,7 @@ class Installed:
 def released(tmp_path_factory):
     """An edition in which every day is released."""
     folder = tmp_path_factory.mktemp("released")
-    bundle(folder / "edition", len(DAYS), lambda day: None)
+    bundle(folder / "edition", LAST_DAY, lambda day: None)
     return Installed(folder / "edition", folder / "environment")
 
 

@@ -82,7 +82,7 @@ class Learner:
 
 BOTH = {"day01_softmax.py": ONE, "day02_attention.py": TWO}
 LEARNERS = {
-    "exact": Learner(BOTH, ("1", "1"), ("Files: 2 taken, 0 not",)),
+    "exact": Learner(BOTH, ("1", "1"), ("Files: 2 used, 0 not used",)),
     "browser": Learner(
         {"day01_softmax (1).py": ONE, "day02_attention.py": TWO},
         ("1", "1"),

@@ -83,7 +83,7 @@ def test_the_summary_counts_what_could_not_be_looked_through(tmp_path):
         results = [LearnerResult("ada", GRADED, review=one) for one in review]
         grade_command._print_summary(console, tmp_path, results)
         said.append(console.file.getvalue().splitlines()[0])
-    assert said == ["5 graded.", "5 graded, 2 with files that could not be looked through."]
+    assert said == ["5 graded.", "5 graded, 2 with files that could not be searched."]
 
 
 def test_a_policy_for_who_handed_in_nothing_is_no_error():
@@ -92,7 +92,7 @@ def test_a_policy_for_who_handed_in_nothing_is_no_error():
     console = Console(file=io.StringIO(), width=200)
     roster, sources = [Member("paul_paper"), Member("1", "zoe")], [Source("ada", (), ())]
     grade_command._print_unknown(console, policy, roster, sources)
-    words = "--policy names jane: no submission and no roster has that name."
+    words = "--policy names jane, but no submission or roster has that name."
     assert console.file.getvalue().splitlines() == [words]
 
 

@@ -296,10 +296,10 @@ def command(*arguments, **how):
         (["--days", "1-99999999"], "no day 99999999"),
         (["--days", "9-2"], "did you mean 2-9"),
         (["--days", "first"], "No day is called 'first'"),
-        (["--device", "tpu"], "Device 'tpu': cpu, cuda, mps, practice are known"),
+        (["--device", "tpu"], "Device 'tpu' is unknown; choose cpu, cuda, mps, practice"),
         (["--jobs", "0"], "should be greater than or equal to 1"),
-        (["--watertight", "1.1"], "'1.1' is no share"),
-        (["--watertight", "nan"], "'nan' is no share"),
+        (["--watertight", "1.1"], "'1.1' must be a number from 0 to 1"),
+        (["--watertight", "nan"], "'nan' must be a number from 0 to 1"),
     ],
 )
 def test_wrong_usage(tmp_path, arguments, words):
@@ -322,7 +322,7 @@ def test_no_such_device(tmp_path, device, words):
     done = command(tmp_path / "class", "--out", tmp_path / "out", "--device", device)
     assert done.returncode == 2
     said = " ".join(done.stderr.replace("│", " ").split())
-    assert f"Device '{device}': {words}. Nothing was graded, and nothing written." in said
+    assert f"Device '{device}': {words}. Nothing was graded or written." in said
     assert not (tmp_path / "out").exists()
 
 

@@ -12,7 +12,7 @@ import psutil
 import pytest
 
 from course.checks.answer_files import read_answer
-from course.curriculum import DAYS
+from course.curriculum import BY_NUMBER, DAYS
 from course.grading import sandbox
 from course.grading.analysis import listened_for
 from course.grading.cgroups import Cgroup, Hierarchy
@@ -29,7 +29,7 @@ from course.workers.worker import OutOfMemory, TimedOut
 
 @functools.cache
 def judge(number):
-    return Judge(DAYS[number - 1])
+    return Judge(BY_NUMBER[number])
 
 
 def asked(found, source, names=()):
@@ -297,7 +297,7 @@ def in_one_session(found, answers):
     """The verdicts on a learner's days, by their numbers, in the workers that grading would use."""
     with WorkerSession(lambda device: SandboxedWorker(found, device), apart=True) as session:
         for number, source in answers.items():
-            name = f"{DAYS[number - 1].stem}.py"
+            name = f"{BY_NUMBER[number].stem}.py"
             answer = Answer(name, f"{HOME}/{name}", source.encode())
             yield number, check_answer(judge(number), answer, session).look()
 
@@ -305,7 +305,7 @@ def in_one_session(found, answers):
 @pytest.mark.by_turn
 def test_torch_on_a_numpy_day(found):
     """An unused import changes nothing, on this day and the next; a use is told in words."""
-    one, two = (read_answer(DAYS[number - 1].solution) for number in (1, 2))
+    one, two = (read_answer(BY_NUMBER[number].solution) for number in (1, 2))
     unused = dict(in_one_session(found, {1: f"import torch\n{one}", 2: two}))
     for verdict in unused.values():
         assert (verdict.status, verdict.watertight, verdict.as_new) == ("passed", True, True)

@@ -11,13 +11,13 @@ import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
-from course.curriculum import DAYS, ROOT
+from course.curriculum import BY_NUMBER, ROOT
 from tests.course.hostile.kinds import GRADED, Kind, right
 
 Entry = zipfile.ZipInfo | str
 Build = Callable[[Path], None]
 
-WORK = {f"exercises/{DAYS[number - 1].stem}.py": right(number).encode() for number in GRADED}
+WORK = {f"exercises/{BY_NUMBER[number].stem}.py": right(number).encode() for number in GRADED}
 ZEROS = bytes(120_000_000)
 
 

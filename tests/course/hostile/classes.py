@@ -12,7 +12,7 @@ from pathlib import Path
 
 import psutil
 
-from course.curriculum import DAYS, ROOT
+from course.curriculum import BY_NUMBER, DAYS, ROOT
 from course.grading.reports import file_name
 from tests.course.hostile import (
     archives,
@@ -111,7 +111,7 @@ class Class:
         known = {"ROOT": ROOT, "SUBMISSIONS": self.submissions, "OUT": self.out, "PORT": port}
         exercises = self.submissions / os.fsdecode(learner) / "exercises"
         numbers = {*GRADED, *days}
-        files = {f"{DAYS[n - 1].stem}.py": days.get(n, right(n)) for n in numbers} | (beside or {})
+        files = {f"{BY_NUMBER[n].stem}.py": days.get(n, right(n)) for n in numbers} | (beside or {})
         for name, content in files.items():
             if content is None:
                 continue

@@ -13,7 +13,7 @@ from hypothesis.extra import numpy as hnp
 from course.checks.frames import BadFrame, from_bytes, raised_from, to_bytes
 from course.checks.observation import CARRIED, Leaf, Raised, flatten
 from course.checks.seeing import CheckRun
-from course.curriculum import DAYS
+from course.curriculum import BY_NUMBER
 from course.judging.judge import Attempt, Judge
 from course.judging.messages import Feedback
 
@@ -120,7 +120,7 @@ small = hnp.array_shapes(min_dims=0, max_dims=3, min_side=0, max_side=4)
 
 @functools.cache
 def judge_of(number, feedback):
-    return Judge(DAYS[number - 1], seed=7, feedback=feedback)
+    return Judge(BY_NUMBER[number], seed=7, feedback=feedback)
 
 
 def arrays(dtype, shape):

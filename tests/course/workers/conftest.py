@@ -4,7 +4,7 @@ import functools
 
 import pytest
 
-from course.curriculum import DAYS
+from course.curriculum import BY_NUMBER
 from course.judging.judge import Judge
 from course.workers import forking
 from course.workers.checking import checking
@@ -15,7 +15,7 @@ from course.workers.worker import exhaust
 
 @functools.cache
 def judge(number):
-    return Judge(DAYS[number - 1])
+    return Judge(BY_NUMBER[number])
 
 
 @pytest.fixture(scope="module")
@@ -29,7 +29,7 @@ def checks_in(folder, pool):
 
     def check(number, answer):
         data = answer if isinstance(answer, bytes) else answer.encode()
-        (folder / f"{DAYS[number - 1].stem}.py").write_bytes(data)
+        (folder / f"{BY_NUMBER[number].stem}.py").write_bytes(data)
         return exhaust(checking(judge(number), folder, pool)).look()
 
     return check

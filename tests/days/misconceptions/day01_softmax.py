@@ -21,8 +21,8 @@ MISCONCEPTIONS = [
     ),
     *in_both(
         "axis_zero",
-        "Your scores always compete along axis 0, down the columns, whichever axis is asked for. That is right for a single row of scores, which has no "
-        "other axis, so the mistake is easily missed.",
+        "Your scores always compete along axis 0, down the columns, whatever `axis` is. That is right for a single row of scores, which has no other axis, so "
+        "the mistake is easy to miss.",
         {"1: axis=axis": "axis=0", "3: axis=axis": "axis=0"},
         {"1: axis=axis": "axis=0", "2: axis=axis": "axis=0"},
     ),

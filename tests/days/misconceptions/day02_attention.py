@@ -64,8 +64,8 @@ MISCONCEPTIONS = of(
             {"np.where(mask, scores, _)": "np.where(~mask, scores, _)", "np.where(mask, weights, 0)": "np.where(~mask, weights, 0)"},
         ),
         "mask_inverted_once": (
-            "You hide the scores where the mask is True, but True means *may be attended to*: the visible keys get the lowest score. When the forbidden "
-            "weights are then set to 0, almost nothing is left.",
+            "You hide the scores where the mask is True, but True means *may be attended to*: the visible keys get the lowest score, and all weight goes to "
+            "the forbidden keys. When their weights are then set to 0, nothing is left.",
             {"np.where(mask, scores, _)": "np.where(mask, _, scores)"},
         ),
         "masked_by_index": (
@@ -130,8 +130,8 @@ MISCONCEPTIONS = of(
             {"return _, weights": "return _"},
         ),
         "keys_and_values_exchanged": (
-            "Keys and values have changed places: your queries are compared with the values, and the keys are mixed. Scores come from the keys; the weights "
-            "then mix the values.",
+            "You swapped keys and values: queries are compared with the values, and the weights then mix the keys. Scores come from the keys; the weights mix "
+            "the values.",
             {"np.swapaxes(key, -2, -1)": "np.swapaxes(value, -2, -1)", "weights @ value": "weights @ key"},
         ),
         "all_axes_transposed": (

@@ -69,7 +69,7 @@ MISCONCEPTIONS = [
                 {"np.tril(_)": "np.tril(_, -1)"},
             ),
             "upper_triangle": (
-                "Your triangle is the upper one: each position sees itself and its future. Rows are queries and columns are keys, so the entries to the "
+                "Your triangle is the upper triangle: each position sees itself and its future. Rows are queries and columns are keys, so the entries to the "
                 "right of the diagonal are the future.",
                 {"np.tril": "np.triu"},
             ),

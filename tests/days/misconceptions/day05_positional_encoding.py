@@ -105,11 +105,11 @@ MISCONCEPTIONS = of(
             {"np.arange(max_len)": "np.arange(max_len) / max_len"},
         ),
         "degrees": (
-            "You convert the angles from degrees to radians. They are in radians already, which is what NumPy's sine expects.",
+            "You convert the angles from degrees to radians. They are already in radians, which is what NumPy's sine expects.",
             {"angles = _": "angles = np.radians(_)"},
         ),
         "odd_width_raises": (
-            "Your table works only for an even d_model. An odd d_model has one more sine than cosines, so leave out the cosine of the last angle.",
+            "Your table works only for an even d_model. An odd d_model has one more sine than it has cosines, so leave out the cosine of the last angle.",
             {"angles[...]": "angles"},
         ),
         "odd_width_last_column_empty": (

@@ -83,7 +83,7 @@ MISCONCEPTIONS = [
                 {"variance + eps": "variance + 1e-5"},
             ),
             "eps_of_1e_6": (
-                "Your default ε is 1e-6. Papers and libraries differ here; in this course, as in PyTorch, it is 1e-5.",
+                "Your default ε is 1e-6. Papers and libraries differ here. In this course, as in PyTorch, the default is 1e-5.",
                 {"eps=1e-5": "eps=1e-6"},
             ),
             # --- layer_norm: gain and bias

@@ -82,8 +82,8 @@ MISCONCEPTIONS = [
                 {"2: mask is not None": "mask"},
             ),
             "mask_gets_an_axis_here": (
-                "Your function adds an axis for heads to the mask. Attention must not assume that there are heads: they are just leading axes, and the caller "
-                "(day 9) gives the mask its axis.",
+                "Your function adds an axis for heads to the mask. Heads are just leading axes, so attention must not assume a head axis: the caller (day 9) "
+                "adds it to the mask.",
                 {"2: scores = _": "mask = mask.unsqueeze(1)\nscores = _"},
             ),
             "mask_ignored": (
@@ -269,7 +269,7 @@ MISCONCEPTIONS = [
                 {"scores.masked_fill(~mask, torch.finfo(wide).min)": "torch.where(mask, scores, torch.full(scores.shape, torch.finfo(wide).min, dtype=wide))"},
             ),
             "root_made_on_the_cpu": (
-                "You divide by a tensor that you create on the CPU, whatever device the queries are on. √d_k can be a plain number: `math.sqrt` returns one.",
+                "You divide by a tensor that you create on the CPU, whatever device the queries are on. Use `math.sqrt`, which returns a plain number.",
                 {"math.sqrt(query.size(-1))": "torch.tensor([query.size(-1)], dtype=wide).sqrt()"},
             ),
         },

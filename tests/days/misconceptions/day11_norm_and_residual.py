@@ -107,9 +107,8 @@ MISCONCEPTIONS = [
                 statistics("(wide - mean).square().sum(dim=-1, keepdim=True)"),
             ),
             "variance_by_difference": (
-                "Your variance is the mean of the squares minus the square of the mean. This is right on paper, but inaccurate: for a mean of 1000 and a "
-                "standard deviation of 0.1, two numbers near 1,000,000 differ by 0.01, which float32 cannot resolve. Subtract the mean first, then "
-                "square.",
+                "Your variance is the mean of the squares minus the square of the mean. That is right on paper, but inaccurate: with a mean of 1000 and a "
+                "standard deviation of 0.1, two numbers near 1,000,000 differ by 0.01, which float32 cannot resolve. Subtract the mean first, then square.",
                 statistics("wide.square().mean(dim=-1, keepdim=True) - mean.square()"),
             ),
             "root_mean_square": (
@@ -152,7 +151,7 @@ MISCONCEPTIONS = [
                 {"self.eps": "1e-5"},
             ),
             "eps_of_1e_6": (
-                "Your default ε is 1e-6. Papers and libraries differ here; in this course, as in PyTorch, it is 1e-5.",
+                "Your default ε is 1e-6. Papers and libraries differ here. In this course, as in PyTorch, the default is 1e-5.",
                 {"eps=1e-5": "eps=1e-6"},
             ),
             # --- LayerNorm: gain and bias
@@ -229,7 +228,8 @@ MISCONCEPTIONS = [
                 {"norm='post'": "norm='pre'"},
             ),
             "always_pre_norm": (
-                'Your connection is always pre-norm. (Note that `norm == "pre" or "post"` is always true in Python.) Post-norm normalizes after the addition.',
+                'Your connection is always pre-norm. (Note that Python always treats `norm == "pre" or "post"` as true.) Post-norm normalizes after the '
+                "addition.",
                 {"2: self.norm(...)": "x + self.dropout(sublayer(self.norm(x)))"},
             ),
             "always_post_norm": (
@@ -348,7 +348,7 @@ MISCONCEPTIONS = [
                 {"return ...": "return nn.Sequential(*(copy.deepcopy(module) for _ in range(n)))"},
             ),
             "one_too_few": (
-                "There is one clone too few. If you count from 1, note that `range(1, n)` has n − 1 numbers.",
+                "You return one clone too few. If you count from 1, note that `range(1, n)` has n − 1 numbers.",
                 {"range(n)": "range(1, n)"},
             ),
             "filled_anew": (

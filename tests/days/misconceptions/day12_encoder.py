@@ -172,7 +172,7 @@ MISCONCEPTIONS = [
                 {"mask": "None if mask is None else mask.unsqueeze(1)"},
             ),
             "weights_returned_too": (
-                "Your layer returns a tuple, as PyTorch's attention does. A layer returns only the vectors, so that the next layer can use them as its input; the "
+                "Your layer returns a tuple, as PyTorch's attention does. Return only the vectors, so that the next layer can use them as its input. The "
                 "attention module stores the weights.",
                 {"return _": "return _, self.self_attn"},
             ),

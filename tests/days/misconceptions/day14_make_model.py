@@ -35,8 +35,8 @@ MISCONCEPTIONS = [
                 {"_.log_softmax": "_.softmax"},
             ),
             "log_of_a_softmax": (
-                "You take the softmax first and its logarithm afterwards. If one logit is more than a hundred above another, the probability of the other is "
-                "0 in float32, and its logarithm is −∞. Compute both in one step (day 1).",
+                "You take the softmax first and its logarithm afterwards. If one logit is 104 or more above another, the probability of the other is 0 in "
+                "float32, and its logarithm is −∞. Compute both in one step (day 1).",
                 {"_.log_softmax(dim=-1)": "_.softmax(dim=-1).log()"},
             ),
             "scores_as_they_are": (
@@ -125,14 +125,14 @@ MISCONCEPTIONS = [
                 {"decode(): tgt_mask": "subsequent_mask(tgt.size(1)).to(tgt.device)"},
             ),
             "masks_as_integers": (
-                "You convert the masks to integers. Masks stay boolean all the way through: attention inverts them, and `~` of an integer is a different integer.",
+                "You convert the masks to integers. Masks should stay boolean: attention inverts them, and `~` of an integer is a different integer.",
                 {
                     "self.encoder(_, src_mask)": "self.encoder(_, None if src_mask is None else src_mask.int())",
                     "self.decoder(_, memory, src_mask, tgt_mask)": "self.decoder(_, memory, None if src_mask is None else src_mask.int(), None if tgt_mask is None else tgt_mask.int())",
                 },
             ),
             "masks_to_be_added": (
-                "You convert the masks to 0 and −∞, to be added to the scores. Masks stay boolean all the way through: attention itself hides the keys.",
+                "You convert the masks to 0 and −∞, to be added to the scores. Masks should stay boolean: attention itself hides the keys.",
                 {
                     "self.encoder(_, src_mask)": "self.encoder(_, None if src_mask is None else torch.zeros(src_mask.shape, device=src_mask.device).masked_fill(~src_mask, -math.inf))",
                     "self.decoder(_, memory, src_mask, tgt_mask)": "self.decoder(_, memory, None if src_mask is None else torch.zeros(src_mask.shape, device=src_mask.device).masked_fill(~src_mask, -math.inf), None if tgt_mask is None else torch.zeros(tgt_mask.shape, device=tgt_mask.device).masked_fill(~tgt_mask, -math.inf))",
@@ -194,7 +194,7 @@ MISCONCEPTIONS = [
                 {"return model": "for stack in (model.encoder, model.decoder):\n    stack.layers = nn.ModuleList([stack.layers[0]] * n)\nreturn model"},
             ),
             "heads_and_width_swapped": (
-                "You pass the width as the number of heads, and the number of heads as the width. `MultiHeadedAttention` takes the heads first.",
+                "You pass the width as the number of heads, and the number of heads as the width. `MultiHeadedAttention` takes the number of heads first.",
                 {"MultiHeadedAttention(h, d_model, dropout)": "MultiHeadedAttention(d_model, h, dropout)"},
             ),
             "heads_ignored": (

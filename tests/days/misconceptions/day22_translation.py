@@ -42,8 +42,8 @@ def bleu(hypotheses, references):
 """,
             ),
             "references_a_sentence": (
-                "You use `references[i]` as the references of sentence i, as NLTK does. Here they are streams: `references[k]` is one translation of the "
-                "entire corpus, and `references[k][i]` is its sentence i.",
+                "You use `references[i]` as the references of sentence i, as NLTK does. Here each reference is a stream: `references[k]` is one translation "
+                "of the entire corpus, and `references[k][i]` is its sentence i.",
                 {
                     "for hypothesis, *alternatives in zip(hypotheses, *references, strict=True):\n    _": "for index, hypothesis in enumerate(hypotheses):\n"
                     "    alternatives = references[index]\n"

@@ -220,7 +220,7 @@ MISCONCEPTIONS = [
                 {"self.dropout(_)": "_"},
             ),
             "attention_not_dropped": (
-                "Your attention weights are never dropped, or not with the config's probability. Pass the config's dropout to the attention.",
+                "Your attention weights are never dropped. Pass the config's dropout to the attention.",
                 {"MultiHeadedAttention(_, config.d_model, config.dropout)": "MultiHeadedAttention(_, config.d_model, 0.0)"},
             ),
             "dropout_in_evaluation_mode": (

@@ -232,7 +232,7 @@ MISCONCEPTIONS = [
         "T5",
         {
             "positions_made_on_the_cpu": (
-                "You count the positions on the CPU, so the buckets are there as well, and the bias table may be on a GPU. `torch.arange` takes a `device`.",
+                "You create the positions on the CPU, so the buckets are on the CPU, too, but the bias table can be on a GPU. `torch.arange` takes a `device`.",
                 {"torch.arange(_, device=table.weight.device)": "torch.arange(_)"},
             ),
             "mask_stays_on_the_cpu": (

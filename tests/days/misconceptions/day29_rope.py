@@ -102,7 +102,7 @@ MISCONCEPTIONS = [
                 },
             ),
             "offset_only_an_int": (
-                "Your offset must be a single number. It can also be a tensor with one offset for each row of the batch.",
+                "Your function accepts only a single number as the offset. The offset can also be a tensor, with one entry for each row of the batch.",
                 {"_check_offset(x, angles.size(0), offset)": "_check_offset(x, angles.size(0), offset)\noffset = int(offset)"},
             ),
             "row_offsets_over_heads": (
@@ -213,7 +213,7 @@ MISCONCEPTIONS = [
                 {"wide = ...": "wide = torch.float32"},
             ),
             "four_axes_only": (
-                "Your x must have four axes. It can have any number of axes before time, with or without an axis for the heads.",
+                "Your function requires an x with four axes. There can be any number of axes before time, with or without an axis for the heads.",
                 {"wide = ...": "_, _, _, _ = x.shape\nwide = torch.promote_types(x.dtype, torch.float32)"},
             ),
             "x_changed_in_place": (

@@ -106,8 +106,8 @@ MISCONCEPTIONS = [
             ),
             # --- memory: right numbers, in a way that the day is there to avoid
             "table_of_scores": (
-                "Your numbers are right, but you have T × T of them in memory, probably because you multiply every query by every key. Add up the products of "
-                "keys and values first. In the causal case, multiply queries by keys only within a chunk.",
+                "Your numbers are right, but a T × T matrix is in memory, probably because you multiply every query by every key. Add up the products of keys "
+                "and values first. In the causal case, multiply queries by keys only within a chunk.",
                 TABLE,
             ),
             "state_for_each_token": (
@@ -209,7 +209,7 @@ MISCONCEPTIONS = [
                 {"near = _": "distance = torch.minimum(distance, size - distance)\nnear = _"},
             ),
             "without_itself": (
-                "No token attends to itself. The distance of a token to itself is 0, which is within any window.",
+                "Your window leaves out the token itself. The distance of a token to itself is 0, which is within any window.",
                 {"near = _": "near = _ & (distance > 0)"},
             ),
             "zero_means_no_window": (

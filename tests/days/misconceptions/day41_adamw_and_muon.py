@@ -60,10 +60,6 @@ MISCONCEPTIONS = [
                 "You have swapped the betas. β₁ belongs to the mean of the gradients, β₂ to the mean of their squares.",
                 {"beta_1, beta_2 = _": "beta_2, beta_1 = _"},
             ),
-            "new_weighs_beta": (
-                "In your running means the new gradient has the weight β. β is the share of the old that stays, and 1 − β that of the new.",
-                {"mean.lerp_(_, ...)": "mean.lerp_(_, beta_1)", "square.lerp_(_, ...)": "square.lerp_(_, beta_2)"},
-            ),
             "gradients_summed": (
                 "You add the full gradient to β₁ times the old mean. This is the momentum of SGD, a sum that is up to 1 / (1 − β₁) times as large as a mean.",
                 {"mean.lerp_(parameter.grad, ...)": "mean.mul_(beta_1).add_(parameter.grad)"},
@@ -101,10 +97,6 @@ MISCONCEPTIONS = [
             "none_as_zeros": NONE_AS_ZEROS,
             "state_elsewhere": STATE_ELSEWHERE,
             # --- what is changed
-            "gradient_changed": (
-                "You square the gradient in place. It is not yours to change: what clips or logs it afterwards sees the squares.",
-                {"parameter.grad.square()": "parameter.grad.square_()"},
-            ),
             "not_in_place": (
                 "You give the parameter new memory (`parameter.data = …`). What shares the old memory, such as a flat buffer or a tied view, no longer sees it. Change it in place.",
                 {"parameter.sub_(_)": "parameter.data = parameter - _"},
@@ -123,14 +115,6 @@ MISCONCEPTIONS = [
                 "You divide by the largest singular value. The Frobenius norm is never smaller, and costs no decomposition.",
                 {"x.norm()": "torch.linalg.matrix_norm(x, 2)"},
             ),
-            "largest_entry": (
-                "You divide by the largest entry. Singular values can exceed it many times, and then they explode.",
-                {"x.norm()": "x.abs().max()"},
-            ),
-            "norm_of_each_row": (
-                "You divide each row by its own norm. That turns the singular vectors; one number has to divide the entire matrix.",
-                {"x.norm()": "x.norm(dim=1, keepdim=True)"},
-            ),
             "small_number_added": (
                 "You add 10⁻⁷ to the norm. The norm is replaced where it is smaller, and otherwise stays as it is.",
                 {"x.norm().clamp(min=1e-7)": "(x.norm() + 1e-7)"},
@@ -144,10 +128,6 @@ MISCONCEPTIONS = [
                 "You iterate 1.5·X − 0.5·X Xᵀ X, the classical Newton–Schulz. It converges exactly, but needs many more steps for small singular values.",
                 {"a, b, c = ...": "a, b, c = 1.5, -0.5, 0.0"},
             ),
-            "sign_of_b": (
-                "Your b is positive. It is −4.7750: without the minus sign nothing keeps the singular values down.",
-                {"-4.7750": "4.7750"},
-            ),
             "b_and_c_swapped": (
                 "You have swapped b and c: b belongs to X Xᵀ, and c to its square.",
                 {"b * gram + c * gram @ gram": "c * gram + b * gram @ gram"},
@@ -156,17 +136,10 @@ MISCONCEPTIONS = [
                 "You square the entries of X Xᵀ. Its square is the product of the matrix with itself.",
                 {"c * gram @ gram": "c * gram * gram"},
             ),
-            "first_matrix_kept": (
-                "You multiply the polynomial with the first matrix in every step, and not with the last result.",
-                {
-                    "for _ in range(steps):\n    _": "first = x\nfor _ in range(steps):\n    gram = x @ x.T\n    x = a * x + (b * gram + c * gram @ gram) @ first"
-                },
-            ),
             "exactly_orthogonal": (
                 "Your singular values are exactly 1, as from a singular value decomposition. Newton–Schulz brings them only near 1, between about 0.7 and 1.2.",
                 {"for _ in range(steps):\n    ...": "u, s, v = torch.linalg.svd(x, full_matrices=False)\nx = (u * (s > 1e-6)) @ v"},
             ),
-            "always_five_steps": ("You ignore `steps`: it is 5 only by default.", {"range(steps)": "range(5)"}),
             "one_step_short": (
                 "You apply the polynomial once less than you are asked to.",
                 {"range(steps)": "range(1, steps)"},
@@ -179,10 +152,6 @@ MISCONCEPTIONS = [
             "in_bfloat16": (
                 "You compute in bfloat16, as PyTorch's and the original Muon do on GPUs. The result has only two or three digits; here it has those of float32 at least.",
                 {"matrix.to(...)": "matrix.bfloat16()"},
-            ),
-            "in_its_own_dtype": (
-                "Half precision stays half precision on the way: upcast to float32 first, and return to the dtype of the matrix at the end.",
-                {"matrix.to(...)": "matrix.clone()"},
             ),
             "always_float32": (
                 "You compute in float32 what comes in float64, and half of its digits are lost.",
@@ -214,14 +183,6 @@ MISCONCEPTIONS = [
                 "You take the smaller side of the matrix for the factor. It is the larger one that decides how small the entries are.",
                 {"max(parameter.shape)": "min(parameter.shape)"},
             ),
-            "rows_alone": (
-                "You take the number of rows for the factor. It is the larger of both sides, so that a matrix and its transpose take steps of the same size.",
-                {"max(parameter.shape)": "parameter.size(0)"},
-            ),
-            "root_of_the_side_forgotten": (
-                "Your factor is 0.2 times the larger side, without the root.",
-                {"math.sqrt(_)": "_"},
-            ),
             # --- momentum
             "not_orthogonalized": (
                 "Your step is the running mean itself: SGD with momentum. Muon orthogonalizes it first.",
@@ -240,17 +201,9 @@ MISCONCEPTIONS = [
                 "You orthogonalize the running mean itself. Muon looks one step ahead (Nesterov): it mixes the gradient into the mean once more.",
                 {"orthogonalize(ahead)": "orthogonalize(buffer)"},
             ),
-            "new_weighs_momentum": (
-                "In your running mean the new gradient has the weight μ. μ is the share of the old that stays, and 1 − μ that of the new.",
-                {"_.lerp_(parameter.grad, 1 - momentum)": "_.lerp_(parameter.grad, momentum)"},
-            ),
             "sum_and_mean_mixed": (
                 "Your B is a sum, μ·B + G, but you look ahead as if it were a mean. Both forms exist: with the sum, it is G + μ·B that is orthogonalized.",
                 {"_.lerp_(parameter.grad, 1 - momentum)": "_.mul_(momentum).add_(parameter.grad)"},
-            ),
-            "begins_with_the_gradient": (
-                "Your running mean begins with the first gradient. It begins at 0: otherwise the first gradient counts for too much in all later steps.",
-                {"torch.zeros_like(parameter)": "parameter.grad.clone()"},
             ),
             # --- decay
             "decay_with_the_factor": (
@@ -258,9 +211,7 @@ MISCONCEPTIONS = [
                 {DECAY: "parameter.mul_(1 - group['lr'] * 0.2 * math.sqrt(max(parameter.shape)) * group['weight_decay'])"},
             ),
             "muons_decay_without_the_rate": DECAY_WITHOUT_RATE,
-            "muons_decay_forgotten": DECAY_FORGOTTEN,
             # --- whose state, which settings
-            "muons_rate_from_the_constructor": RATE_FROM_THE_CONSTRUCTOR,
             "muons_none_as_zeros": NONE_AS_ZEROS,
             "muons_state_elsewhere": STATE_ELSEWHERE,
         },

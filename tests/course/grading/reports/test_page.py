@@ -145,10 +145,13 @@ def test_stuck_and_behind(report, made_up):
     for learner in learners[2:]:
         learner.days[2].update(status="not_started", watertight=False, handed_in=False)
     words = report(made_up.graded(*learners)).text("stuck")
-    assert "Learners with days begun that are not right yet. 2 b 1 ! 2 ! 1 a 2 ✘ Behind" in words
+    assert (
+        "Learners with days that they have begun but not passed. 2 b 1 ! 2 ! 1 a 2 ✘ Behind"
+        in words
+    )
     assert words.endswith("at least half of the class passes. 1 c 3 · 1 d 3 ·")
     words = report(made_up.graded(*learners[2:])).text("stuck")
-    assert words.count("Nobody.") == 2  # nobody passes day 3, so nobody is behind
+    assert words.count("No learners.") == 2  # nobody passes day 3, so nobody is behind
 
 
 def test_files(report, feedback, made_up):
@@ -158,15 +161,15 @@ def test_files(report, feedback, made_up):
     learner.ignored.append(FileNote("day2_atention.py", "day02_attention.py", ""))
     learner.ignored.extend(FileNote(f"<i>{n}", "", "it was handed in again") for n in range(20))
     learner = replace(learner, ignored_count=30)
-    told = "Files: 1 taken, 30 not taken x/Day1.py taken as day01_softmax.py not taken"
+    told = "Files: 1 used, 30 not used used x/Day1.py taken as day01_softmax.py not used"
     told += (
-        " day2_atention.py is nearest to day02_attention.py not taken <i>0 it was handed in again"
+        " day2_atention.py is nearest to day02_attention.py not used <i>0 it was handed in again"
     )
     brief = report(made_up.graded(learner)).text()
     assert told in brief and "<i>6" in brief and "<i>7" not in brief
-    assert "Not taken either: 22 more." in brief
+    assert "22 more were not used." in brief
     words = feedback(made_up.graded(learner)).text()
-    assert told in words and "<i>19" in words and "Not taken either: 9 more." in words
+    assert told in words and "<i>19" in words and "9 more were not used." in words
 
 
 def test_nothing_found(report, feedback, made_up):
@@ -232,7 +235,7 @@ def test_misconceptions(report, made_up):
     learners[2].days[1] = made_up.day(2, wrong=2, misconception="mask_inverted", message="x\ny")
     page = report(made_up.graded(*learners))
     words = page.text("misconceptions")
-    assert "A word such as not_scaled is what the results call a mistake." in words
+    assert "A word such as not_scaled is the name of a mistake in the results." in words
     assert f"Day 2 · Attention 2 × not_scaled {told} a, b 1 × mask_inverted" in words
     assert words.endswith("may be attended to. c")
     section = page.root.find(".//*[@id='misconceptions']")
@@ -245,8 +248,8 @@ def test_numbers_behind_names(report, made_up):
     learner = made_up.learner("a_12")
     downloads = {"a_12": SystemDownload("Moodle", "x/feedback.html")}
     words = report(made_up.graded(learner, downloads=downloads)).text("glance")
-    assert "The number behind a name is the one that Moodle knows this learner by." in words
-    assert "The number behind" not in report(made_up.graded(learner)).text()
+    assert "The number after a name identifies the learner in Moodle." in words
+    assert "The number after" not in report(made_up.graded(learner)).text()
 
 
 def test_choices_between_files(report, made_up):
@@ -256,7 +259,7 @@ def test_choices_between_files(report, made_up):
     other.ignored.append(FileNote("day1.py", "", "'day01.py' was taken, which is the same"))
     words = report(made_up.graded(learner, other)).text("by-hand")
     chosen = words.split("Choices between files")[1].split("Shortcuts")[0]
-    assert "a old/day1.py was not: 'new/day1.py' was taken, which is later" in chosen
+    assert "a old/day1.py was not graded: 'new/day1.py' was taken, which is later" in chosen
     assert "b day1.py" not in chosen
     assert "Choices between files" not in report(made_up.graded(other)).text("by-hand")
 
@@ -267,7 +270,7 @@ def test_by_hand(report, made_up):
     learner.review.extend(Shortcut(2, line, "torch.nn.<b>") for line in range(1, 41))
     pair = Alike("a", "<i>b", [1, 2, 8], 0.934)
     words = report(made_up.graded(learner, alike=[pair])).text("by-hand")
-    assert "None of this is a verdict, and none of it cost a point." in words
+    assert "Nothing in this section is a verdict or cost a point." in words
     assert "a day 2, line 1: torch.nn.<b>" in words
     assert "and 28 more" in words
     assert "93 % a and <i>b days 1–2, 8" in words
@@ -279,9 +282,9 @@ def test_what_the_course_gives(report, made_up):
     words = report(made_up.graded(made_up.learner("a"), given=[given])).text("by-hand")
     assert "97 % <i>a and the worked solution days 1–3" in words
     words = report(made_up.graded(made_up.learner("a"))).text("by-hand")
-    assert "No submission is the worked solution or the stub, or nearly." in words
-    assert "No pair stands out from this class." in words
-    assert "What this can see:" in words and "What it cannot:" in words
+    assert "No submission is the same as, or close to, the worked solution or the stub." in words
+    assert "No pair stands out in this class." in words
+    assert "can find:" in words and "cannot find:" in words
 
 
 def test_not_graded(report, made_up):
@@ -299,7 +302,7 @@ def test_failures(report, feedback, made_up):
     brief = report(made_up.graded(learner)).text("learner-1-day-1")
     assert "A row of scores becomes positive weights that sum to 1. It sums to 2." in brief
     assert "The same in rows." in brief
-    assert "Not passed either: square." in brief
+    assert "Also failing: square." in brief
     assert "It sums to 3." not in brief
     assert "It sums to 3." in feedback(made_up.graded(learner)).text()
 

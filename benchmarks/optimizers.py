@@ -1,0 +1,143 @@
+"""AdamW beside Muon: a GPT on the characters of Shakespeare, at nine peak rates and three seeds, on the CPU.
+
+Both train the same GPT (2 layers, width 64) from the same initial weights on the same batches, with the same
+weight decay, a warm-up of 20 steps, and a linear decay to 0. Muon trains the matrices of the blocks, and
+AdamW, at the same rate, the rest. The CPU seconds of a step are medians of steps that alternate. Then AdamW
+trains at its best rate for as many steps as fit into Muon's time. The range test raises the rate in every
+step. The lesson of day 41 quotes these figures.
+
+    python benchmarks/optimizers.py
+"""
+
+from __future__ import annotations
+
+import statistics
+import time
+from concurrent.futures import ProcessPoolExecutor
+from functools import partial
+from pathlib import Path
+
+import frame
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from training.data.corpora import TINY_SHAKESPEARE
+from training.data.downloads import find
+from variants.gpt import GPT, GPTConfig
+from variants.optimizers import AdamW, Muon
+
+RATES = tuple(0.0005 * 2**doubling for doubling in range(9))
+SEEDS = (0, 1, 2)
+NAMES = ("AdamW", "Muon")
+STEPS, WARMUP, BATCH = 200, 20, 16
+SIZES = {"context": 64, "n_layers": 2, "n_heads": 4, "d_model": 64, "d_ff": 256, "dropout": 0.0}
+
+
+def optimizers(model: GPT, name: str) -> list[torch.optim.Optimizer]:
+    """Return one optimizer for all parameters, or Muon for the blocks' matrices and AdamW for the rest."""
+    hidden = [one for one in model.blocks.parameters() if one.dim() == 2 and name == "Muon"]
+    others = [one for one in model.parameters() if all(one is not each for each in hidden)]
+    rest = AdamW(others, betas=(0.9, 0.99), weight_decay=0.1)
+    return [rest, Muon(hidden, weight_decay=0.1)] if hidden else [rest]
+
+
+def one_step(model: GPT, chosen: list[torch.optim.Optimizer], rows: Tensor, rate: float) -> float:
+    """Take a step at this learning rate, and return the loss before it."""
+    loss = F.cross_entropy(model(rows[:, :-1]).flatten(0, 1), rows[:, 1:].flatten())
+    loss.backward()
+    for one in chosen:
+        for group in one.param_groups:
+            group["lr"] = rate
+        one.step()
+        one.zero_grad()
+    return loss.item()
+
+
+def batch(tokens: Tensor, generator: torch.Generator) -> Tensor:
+    """Draw rows of text."""
+    starts = torch.randint(len(tokens) - 65, (BATCH, 1), generator=generator)
+    return tokens[starts + torch.arange(65)]
+
+
+def text(data_dir: Path | None) -> Tensor:
+    """Return Shakespeare's characters as tokens."""
+    read = find(TINY_SHAKESPEARE, data_dir, frame.console).read_text(encoding="utf-8")
+    letters = sorted(set(read))
+    return torch.tensor([letters.index(letter) for letter in read])
+
+
+def loss_of(tokens: Tensor, case: tuple[str, float, int, int]) -> float:
+    """Train, and return the loss on the last tenth of the text."""
+    name, peak, seed, steps = case
+    torch.set_num_threads(1)
+    torch.manual_seed(seed)
+    model = GPT(GPTConfig(vocab=int(tokens.max()) + 1, **SIZES))
+    chosen, generator = optimizers(model, name), torch.Generator().manual_seed(seed)
+    split = len(tokens) * 9 // 10
+    for step in range(steps):
+        rate = peak * min((step + 1) / WARMUP, (steps - step) / (steps - WARMUP))
+        one_step(model, chosen, batch(tokens[:split], generator), rate)
+    rows = tokens[split:][: 500 * 65].view(500, 65)
+    with torch.no_grad():
+        return F.cross_entropy(model(rows[:, :-1]).flatten(0, 1), rows[:, 1:].flatten()).item()
+
+
+def range_test(tokens: Tensor, case: tuple[str, int]) -> list[float]:
+    """Raise the rate from 10⁻⁴ to 1 in 100 steps, and return the loss of each five of them."""
+    name, seed = case
+    torch.set_num_threads(1)
+    torch.manual_seed(seed)
+    model = GPT(GPTConfig(vocab=int(tokens.max()) + 1, **SIZES))
+    chosen, generator = optimizers(model, name), torch.Generator().manual_seed(seed)
+    losses = [
+        one_step(model, chosen, batch(tokens, generator), 10 ** (-4 + step / 25))
+        for step in range(100)
+    ]
+    return [round(statistics.mean(losses[at : at + 5]), 2) for at in range(0, 100, 5)]
+
+
+def seconds(tokens: Tensor, rounds: int) -> dict[str, float]:
+    """Return the median CPU seconds of a step with each."""
+    generator, taken = torch.Generator().manual_seed(0), {name: [] for name in NAMES}
+    models = {name: GPT(GPTConfig(vocab=int(tokens.max()) + 1, **SIZES)) for name in taken}
+    chosen = {name: optimizers(model, name) for name, model in models.items()}
+    for _ in range(rounds):
+        rows = batch(tokens, generator)
+        for name, model in models.items():
+            begun = time.process_time()
+            one_step(model, chosen[name], rows, 0.001)
+            taken[name].append(time.process_time() - begun)
+    return {name: statistics.median(each[3:]) for name, each in taken.items()}
+
+
+def main() -> None:
+    """Measure, print, and write the figures."""
+    parser = frame.options(__doc__, rounds=43)
+    parser.add_argument("--processes", type=int, default=2, help="that train at the same time")
+    parser.add_argument("--data-dir", type=Path, help="where tinyshakespeare/input.txt is")
+    given = parser.parse_args()
+    frame.on_one_thread(41)
+    cases = [(name, rate, seed, STEPS) for name in NAMES for rate in RATES for seed in SEEDS]
+    losses: dict[str, dict[str, list[float]]] = {name: {} for name in NAMES}
+    tokens = text(given.data_dir)
+    taken = seconds(tokens, given.rounds)
+    train = partial(loss_of, tokens)
+    steps = round(STEPS * taken["Muon"] / taken["AdamW"])
+    with ProcessPoolExecutor(given.processes) as pool:
+        for (name, rate, *_), loss in zip(cases, pool.map(train, cases), strict=True):
+            losses[name].setdefault(str(rate), []).append(loss)
+            print(f"{name:6} {rate:6} {loss:.3f}", flush=True)
+        best = min(RATES, key=lambda rate: statistics.mean(losses["AdamW"][str(rate)]))
+        ramps = [(name, seed) for name in NAMES for seed in SEEDS]
+        for (name, _), ramp in zip(
+            ramps, pool.map(partial(range_test, tokens), ramps), strict=True
+        ):
+            print(f"{name:6} range test {ramp}")
+        longer = list(pool.map(train, [("AdamW", best, seed, steps) for seed in SEEDS]))
+    print(f"a step: {taken['Muon'] / taken['AdamW']:.2f} times as long with Muon")
+    print(f"AdamW, {steps} steps:", "  ".join(f"{loss:.3f}" for loss in longer))
+
+
+if __name__ == "__main__":
+    main()

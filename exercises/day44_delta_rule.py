@@ -1,0 +1,106 @@
+"""Day 44 · The delta rule
+
+Lesson  course lesson 44
+Hints   course hint 44
+Check   course watch 44    (checks at every save; `course check 44` checks once)
+
+Replace each `raise NotImplementedError` with your own code. The numbered comments are a way there; you may
+take another. Earlier days' parts come from the reference, so a day can be skipped.
+`Raises` lists what the reference refuses; no check tests that your code refuses it too.
+"""
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+
+def delta_rule(
+    query: Float[Tensor, "*batch T d_k"],
+    key: Float[Tensor, "*batch T d_k"],
+    value: Float[Tensor, "*batch T d_v"],
+    beta: Float[Tensor, "*batch T"],
+    decay: Float[Tensor, "*batch T"] | None = None,
+    state: Float[Tensor, "*batch d_v d_k"] | None = None,
+) -> tuple[Float[Tensor, "*batch T d_v"], Float[Tensor, "*batch d_v d_k"]]:
+    """Correct what the state recalls for each token's key, and answer the token's query.
+
+        S_t = α_t S_{t−1} (I − β_t k_t k_tᵀ) + β_t v_t k_tᵀ
+        o_t = S_t q_t
+
+    Keys are used as given: the caller normalizes them to length 1. Half precision is computed in float32.
+
+    Returns:
+        The outputs, in the values' dtype, and the state after the last token, in float32 at least.
+
+    - `query` and `key` are `(…, T, d_k)`, `value` is `(…, T, d_v)`, `beta` and `decay` are `(…, T)`, with
+      the same leading dimensions, of any number. d_v may differ from d_k. T may be 0.
+    - Everything is used as given: keys and queries are not normalized here, queries are not scaled, and
+      `decay` is α itself, not its logarithm. Without `decay`, α is 1. A decay may be 0: it forgets
+      everything.
+    - `state` is S before the first token, `(…, d_v, d_k)`: row i belongs to value feature i. Without one,
+      S is zeros. Output t is read from the state *after* token t has been written.
+    - Return the outputs, `(…, T, d_v)`, and the state after the last token. A text read in pieces, each
+      from the state that the piece before it has left, has the outputs of the whole text.
+    - Gradients reach all arguments, the state too: nothing is detached.
+    - The outputs have the dtype of `value`. float16 and bfloat16 are computed in float32, and the state
+      stays in float32; float64 is computed in float64. The results are right to the dtype's rounding.
+    - No argument is changed, the given state included.
+
+    Raises:
+        ValueError: an argument of a different shape.
+
+    Source: Yang, Kautz & Hatamizadeh 2025, *Gated Delta Networks: Improving Mamba2 with Delta Rule*, eq. 10.
+    Without decay: Schlag, Irie & Schmidhuber 2021, *Linear Transformers Are Secretly Fast Weight
+    Programmers*, §4.2; Yang et al. 2024, *Parallelizing Linear Transformers with the Delta Rule*, §2.2.
+    """
+    # 1. Upcast half precision. The first state is zeros.
+    # 2. Let the entire state decay.
+    # 3. Recall what the key holds now, and write β times the error under it.
+    # 4. Read the new state with the query.
+    # 5. Concatenate the tokens, and cast back to the values' dtype.
+    raise NotImplementedError
+
+
+def chunked_delta_rule(
+    query: Float[Tensor, "*batch T d_k"],
+    key: Float[Tensor, "*batch T d_k"],
+    value: Float[Tensor, "*batch T d_v"],
+    beta: Float[Tensor, "*batch T"],
+    decay: Float[Tensor, "*batch T"] | None = None,
+    state: Float[Tensor, "*batch d_v d_k"] | None = None,
+    chunk: int = 64,
+) -> tuple[Float[Tensor, "*batch T d_v"], Float[Tensor, "*batch d_v d_k"]]:
+    """Compute `delta_rule` with a few matrix products for each chunk of tokens, the last perhaps shorter.
+
+    Within a chunk that starts from the state S, S_t is γ_t S + Σ_{j ≤ t} Γ_tj u_j k_jᵀ: γ_t is the product
+    of the chunk's decays up to t, and Γ_tj that of the decays after j, up to t. Each error u_t depends on the
+    errors before it: a triangular system, in which token t is row t of K, V and U.
+
+        (I + tril(diag(β) (K Kᵀ ⊙ Γ), −1)) U = diag(β) (V − diag(γ) K Sᵀ)
+
+    Returns:
+        The outputs, in the values' dtype, and the state after the last token, in float32 at least.
+
+    - The arguments and results are those of `delta_rule`, and `chunk` is the number of tokens of a chunk,
+      at least 1. T need not be a multiple of it.
+    - For any chunk, outputs, state and gradients are those of `delta_rule`, to rounding.
+    - There is no loop over the tokens of each chunk: with T ≈ 2,450 and chunks of about 95 tokens, there
+      are fewer than two PyTorch operations for each token. A loop over the chunks is fine, and so is one
+      over the positions in a chunk that handles all chunks at once. `torch.linalg.solve_triangular`
+      solves a triangular system, with gradients, in float32 and float64.
+    - Products of decays may underflow to 0 within a chunk, and a decay may be 0: nothing becomes infinite
+      or NaN.
+
+    Raises:
+        ValueError: an argument of a different shape, or a chunk of no tokens.
+
+    Source: Yang et al. 2024, §3.1 and §3.2 (without decay); Yang, Kautz & Hatamizadeh 2025, §3.3. They
+    solve for two matrices that do not depend on S (the UT transform), so that all chunks are solved at once.
+    """
+    # 1. Upcast half precision. β and α become columns. The first state is zeros.
+    # 2. Multiply the decays: those after token j up to token i (Γ), and from the start (γ).
+    # 3. Solve for the errors: each key also recalls the errors written before it in the chunk.
+    # 4. Read the state from before the chunk, and the errors up to each query's own token.
+    # 5. Let the state decay by the entire chunk, and write the errors into it.
+    # 6. Concatenate the chunks, and cast back to the values' dtype.
+    raise NotImplementedError

@@ -1,0 +1,113 @@
+"""Day 45 · Instruction tuning
+
+Lesson  course lesson 45
+Hints   course hint 45
+Check   course watch 45    (checks at every save; `course check 45` checks once)
+
+Replace each `raise NotImplementedError` with your own code. The numbered comments are a way there; you may
+take another. Earlier days' parts come from the reference, so a day can be skipped.
+`Raises` lists what the reference refuses; no check tests that your code refuses it too.
+
+What is imported from them below:
+
+    Packed
+        Several conversations in each row; `mask` is True where a position may attend to another.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+
+import torch
+from jaxtyping import Bool, Int
+from torch import Tensor
+
+from variants.instruction import Packed
+
+
+def chat_tokens(
+    messages: Sequence[Mapping[str, str]],
+    encode: Callable[[str], list[int]],
+    start: int,
+    end: int,
+    reply: bool = False,
+) -> tuple[Int[Tensor, "T"], Bool[Tensor, "T"]]:
+    """Return the tokens of a conversation, and which of them the assistant has written.
+
+    A message has a `role`, such as system, user or assistant, and a `content`. It becomes
+
+        start  role ⏎  content  end  ⏎
+
+    where ⏎ is a line break. `reply` appends `start assistant ⏎`: what is sampled next is the reply.
+    `encode` makes tokens of a text, and never `start` or `end`: a user who types their names cannot end a
+    message.
+
+    - `messages` is a list of dicts with the texts `role` and `content`, which may be empty. Roles other
+      than system, user and assistant keep their names, and are not the assistant's.
+    - `encode` maps a text to a list of ids. It is called with header, content and line break one at a
+      time: a header is the role and a line break. `start` and `end` are ids that it never returns.
+    - Return two tensors of one length on the CPU: `tokens` (int64) and `written` (bool). Of an
+      assistant's message, the content and its end token are written; nothing else is.
+    - With `reply`, start, `assistant` and a line break follow, and are not written.
+
+    Source: OpenAI 2023, *ChatML*; the chat template published with SmolLM2, without its default system
+    message.
+    """
+    # 1. The header. It is encoded by itself, because a reply is sampled after it, too.
+    # 2. The content and the end token: the assistant must also learn where to stop.
+    # 3. The line break after it belongs to the format.
+    # 4. Ask for a reply.
+    raise NotImplementedError
+
+
+def answer_labels(
+    tokens: Int[Tensor, "*batch T"], written: Bool[Tensor, "*batch T"]
+) -> Int[Tensor, "*batch T"]:
+    """Return what the model must predict at each position: the next token where it is `written`, else −100.
+
+    The last position has no next token.
+
+    - `tokens` are int64 ids, `(T,)` or rows of a batch, `(…, T)`. `written` has their shape.
+    - Return a new tensor with the shape, dtype and device of `tokens`, which is not changed. Position t has
+      the token at t + 1 as its label where that token is written, else −100. The last position has −100.
+
+    Raises:
+        ValueError: different shapes.
+
+    Source: Ouyang et al. 2022, appendix C.1 (supervised fine-tuning on demonstrations); −100 is the
+    `ignore_index` of `torch.nn.functional.cross_entropy`.
+    """
+    # 1. Nothing is to be predicted, to begin with.
+    # 2. Position t predicts token t + 1, if the assistant wrote that.
+    raise NotImplementedError
+
+
+def pack(
+    examples: Sequence[tuple[Int[Tensor, "T"], Int[Tensor, "T"]]], length: int, pad: int
+) -> Packed:
+    """Pack examples, each of tokens and labels, into rows of `length`; each behaves as if it were alone.
+
+    In the order given, each goes into the first row that has room for it. Positions restart at 0 in each
+    example, and a token attends to itself and to earlier tokens of its example. What is left at the end of
+    a row is filled with `pad`, which has the label −100, as one more example.
+
+    - `examples` is a list of pairs `(tokens, labels)`, int64 `(T,)` each, such as `chat_tokens` and
+      `answer_labels` make them, 1 ≤ T ≤ `length`.
+    - Each example goes, in the order given, into the first row that has room for all of it, right after what
+      is there. R is the number of rows this takes.
+    - Return a `Packed`, or a tuple of four tensors on the examples' device: tokens, labels and positions,
+      int64 `(R, length)`, and `mask`, bool `(R, length, length)`, True where the row's second index may be
+      attended to from the first.
+    - Positions count from 0 in each example. A position attends to itself and to earlier ones of its example.
+    - Padding has the token `pad`, the label −100, and is one more example for positions and mask.
+
+    Raises:
+        ValueError: an example longer than `length`.
+
+    Source: Raffel et al. 2020, *Exploring the Limits of Transfer Learning*, §3.1.2 (packing); Krell et al.
+    2021, *Efficient Sequence Packing without Cross-contamination*, §3.2 (positions and mask). First fit is
+    a rule for bin packing.
+    """
+    # 1. Choose a row for each example, the first that has room, and the place where it begins there.
+    # 2. Begin with rows of padding. `first` is where the example of each position begins.
+    # 3. Write the examples.
+    # 4. Positions restart with each example. Attend within it, and to no later token.
+    raise NotImplementedError

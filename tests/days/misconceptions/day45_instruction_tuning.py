@@ -1,0 +1,204 @@
+"""Day 45: what goes wrong between a conversation and the loss."""
+
+from course.judging.misconceptions import of, on_devices
+
+MISCONCEPTIONS = [
+    *of(
+        "chat_tokens",
+        {
+            "end_not_written": (
+                "The assistant's end token is in your tokens, but not marked as written. A model that never learns to write it never stops: it "
+                "answers, and then goes on as the user.",
+                {"2: append(..., ...)": 'append(encode(message["content"]), by_assistant)\nappend([end])'},
+            ),
+            "all_written": (
+                "You mark every token as written by the assistant, so that the model also learns to ask the user's questions.",
+                {'by_assistant = message["role"] == "assistant"': "by_assistant = True", "1: append(_)": "append(_, True)", "3: append(_)": "append(_, True)"},
+            ),
+            "header_written": (
+                "You mark the header of the assistant's messages as written. The model does not write it: whoever asks for a reply puts it there.",
+                {"1: append(_)": "append(_, by_assistant)"},
+            ),
+            "line_break_written": (
+                "You mark the line break after the end token as written. Sampling stops at the end token, so the model never writes what follows it.",
+                {"3: append(_)": "append(_, by_assistant)"},
+            ),
+            "user_written": (
+                "You mark the user's messages as written, and not the assistant's.",
+                {'message["role"] == "assistant"': 'message["role"] == "user"'},
+            ),
+            "system_written": (
+                "You mark everything as written that the user did not say. The system message is an instruction, too: only the assistant's "
+                "messages are learned.",
+                {'message["role"] == "assistant"': 'message["role"] != "user"'},
+            ),
+            "last_answer_alone": (
+                "Only the last message is marked as written. The earlier answers of a conversation are the assistant's as well, and each of them "
+                "can be learned from.",
+                {'message["role"] == "assistant"': 'message["role"] == "assistant" and message is messages[-1]'},
+            ),
+            "no_end": (
+                "Your messages have no end token. The model cannot see where one ends, and never learns to end its own.",
+                {'[*encode(message["content"]), end]': 'encode(message["content"])'},
+            ),
+            "no_role": (
+                "Your messages have no role. The model cannot see who says what.",
+                {"1: encode(...)": 'encode("\\n")'},
+            ),
+            "no_line_break_after_role": (
+                "The line break between the role and the content is missing. The format is a convention, and a published model has seen "
+                "it in each of its conversations: every token of it counts.",
+                {"1: encode(...)": 'encode(message["role"])'},
+            ),
+            "no_line_break_after_end": (
+                "The line break after the end token is missing. It follows every message, the last one included.",
+                {"3: append(...)": "pass"},
+            ),
+            "no_start": (
+                "Your messages have no start token.",
+                {"1: [start, *_]": "_"},
+            ),
+            "always_asks_for_a_reply": (
+                "Your tokens end with the header of a reply even if `reply` is False. In a training example, nothing follows it.",
+                {"if reply: _": "_"},
+            ),
+            "never_asks_for_a_reply": (
+                "`reply` changes nothing in your tokens. They should end with the header of the assistant's message; otherwise the model may "
+                "go on as the user.",
+                {"if reply: _": "pass"},
+            ),
+            "reply_not_opened": (
+                "Your header for a reply is incomplete. It is start, `assistant` and a line break, as in front of every message of the assistant.",
+                {"4: [start, *_]": "[start]"},
+            ),
+            "reply_written": (
+                "You mark the header that `reply` appends as written. Nobody's loss should contain it.",
+                {"4: append(_)": "append(_, True)"},
+            ),
+            "header_and_content_together": (
+                "You encode the header and the content as one text. A tokenizer may join the line break with the start of the content, "
+                "and after such a token no reply ever begins: when you sample, the prompt ends with the line break.",
+                {
+                    "1: append(...)": "append([start])",
+                    "2: append(..., ...)": "ids, head = encode(f\"{message['role']}\\n{message['content']}\"), len(message[\"role\"]) + 1\nappend(ids[:head])\nappend([*ids[head:], end], by_assistant)",
+                },
+            ),
+        },
+    ),
+    *of(
+        "answer_labels",
+        {
+            "not_shifted": (
+                "Your label of each position is that position's own token. The model has just read that token, and copying it costs nothing: "
+                "the loss falls to 0, and the model has learned nothing. The label is the *next* token.",
+                {"labels[_, :-1] = ...": "labels[...] = tokens.masked_fill(~written, -100)"},
+            ),
+            "shifted_twice": (
+                "Your label of position t is token t + 2. Shift once.",
+                {"labels[_, :-1] = ...": "labels[..., :-2] = tokens[..., 2:].masked_fill(~written[..., 2:], -100)"},
+            ),
+            "shifted_back": (
+                "Your label of each position is the token *before* it, which the model has read. It should be the token after it.",
+                {"labels[_, :-1] = ...": "labels[..., 1:] = tokens[..., :-1].masked_fill(~written[..., :-1], -100)"},
+            ),
+            "position_written": (
+                "You keep a label where the token *at* the position is written, not the token that is predicted there. So the first token of each answer "
+                "is never learned, and what follows the answer is.",
+                {"~written[_, 1:]": "~written[_, :-1]"},
+            ),
+            "wraps_around": (
+                "The last position of your labels has the row's first token: `roll` wraps around. Nothing follows the last token, so its label is −100.",
+                {"labels[_, :-1] = ...": "labels = tokens.roll(-1, -1).masked_fill(~written.roll(-1, -1), -100)"},
+            ),
+            "goes_on_in_the_next_row": (
+                "The last position of your rows predicts the next row's first token. Rows are different texts.",
+                {"labels[_, :-1] = ...": "labels.view(-1)[:-1] = tokens.reshape(-1)[1:].masked_fill(~written.reshape(-1)[1:], -100)"},
+            ),
+            "zero_for_ignored": (
+                "You label what is not learned with 0. That is a token like any other, and the model learns to predict it; the loss leaves out −100.",
+                {"torch.full_like(tokens, -100)": "torch.zeros_like(tokens)", "labels[_, :-1] = ...": "labels[..., :-1] = tokens[..., 1:] * written[..., 1:]"},
+            ),
+            "all_learned": (
+                "Every next token is a label of yours, whether the assistant wrote it or not.",
+                {"_.masked_fill(..., ...)": "_"},
+            ),
+            "written_inverted": (
+                "Your labels are what the assistant did *not* write.",
+                {"~written[_, 1:]": "written[_, 1:]"},
+            ),
+            "one_shorter": (
+                "Your labels are one shorter than the tokens. Give the last position the label −100, so that tokens and labels can be packed together.",
+                {"return labels": "return labels[..., :-1]"},
+            ),
+            "tokens_overwritten": (
+                "You write −100 into the tokens themselves. They are the model's input: copy first.",
+                {"labels[_, :-1] = ...": "tokens.masked_fill_(~written, -100)\nlabels[..., :-1] = tokens[..., 1:]"},
+            ),
+        },
+    ),
+    *of(
+        "pack",
+        {
+            "positions_run_on": (
+                "Your positions run through the whole row. The model would see an example's first token at, say, position 40. Alone, it would be at 0.",
+                {"torch.arange(length, device=device) - first": "torch.arange(length, device=device).expand_as(first).clone()"},
+            ),
+            "examples_see_each_other": (
+                "Your mask is causal over the row, so a token attends to the examples before its own: to other people's conversations.",
+                {"(first.unsqueeze(2) == first.unsqueeze(1)) & causal": "causal.expand(len(used), length, length).clone()"},
+            ),
+            "sees_what_follows": (
+                "Your tokens attend to later tokens of their example, the ones that they have to predict.",
+                {"_ & causal": "_"},
+            ),
+            "mask_inverted": (
+                "Your mask is True where attention is *not* allowed. Here, True means that a position may be attended to.",
+                {"mask = _": "mask = ~(_)"},
+            ),
+            "padding_sees_nothing": (
+                "The rows of your mask that belong to padding have no True. A softmax over nothing is NaN, and NaN times 0 is NaN: let padding attend to "
+                "padding, like one more example.",
+                {"mask = _": "mask = _ & (packed != pad).unsqueeze(2)"},
+            ),
+            "padding_seen": (
+                "Your last example and the padding behind it attend as one example, so the padding's positions run on from it.",
+                {
+                    "torch.tensor(used, dtype=torch.long, device=device)": "torch.tensor([max([b for r, b in places if r == row]) for row in range(len(used))], dtype=torch.long, device=device)"
+                },
+            ),
+            "padding_learned": (
+                "The labels of your padding are the padding token. Then the model learns to write padding; its label is −100.",
+                {"labels = ...": "labels = packed.clone()"},
+            ),
+            "one_example_a_row": (
+                "Each of your rows holds a single example, and the rest is padding. Put several into a row while there is room.",
+                {"row = ...": "row = len(used)"},
+            ),
+            "last_row_alone": (
+                "You look for room in the last row only. A short example may still fit into an earlier row.",
+                {"row = ...": "row = len(used) - 1 if used and used[-1] + len(tokens) <= length else len(used)"},
+            ),
+            "fullest_row": (
+                "Of several rows with room you take the fullest one. Here it is the first one.",
+                {"row = ...": "row = max((i for i, n in enumerate(used) if n + len(tokens) <= length), key=lambda i: used[i], default=len(used))"},
+            ),
+            "longest_first": (
+                "You sort the examples by length. That packs tighter, but here the order given counts.",
+                {"used: ... = []": "used, examples = [], sorted(examples, key=lambda one: -len(one[0]))"},
+            ),
+            "never_full": (
+                "Your rows never become full: an example that takes exactly the room that is left goes to a new row.",
+                {"n + len(tokens) <= length": "n + len(tokens) < length"},
+            ),
+        },
+    ),
+    *on_devices(
+        "pack",
+        {
+            "positions_on_the_cpu": (
+                "You count positions on the CPU, where the examples are not. Make them on the examples' device.",
+                {"4: torch.arange(length, device=device)": "torch.arange(length)"},
+            ),
+        },
+    ),
+]

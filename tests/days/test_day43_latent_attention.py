@@ -1,0 +1,215 @@
+"""Day 43 · QKNorm(d_k) and MultiHeadLatentAttention(config)."""
+
+from dataclasses import replace
+
+import pytest
+
+from course.checks.authoring import FLOAT64, HALVES, backward, gradients, wanting_gradients
+from variants.latent import LatentConfig
+
+EDGES = "a sequence, a head or a rotary pair of one is where squeezed axes go astray"
+SMALL = "an eps shows only beside vectors that are nearly 0"
+
+
+# --- Inputs ---------------------------------------------------------------------------------------
+
+
+def config(draw):
+    """Sizes of which no two are alike."""
+    h, d_k, d_c, pairs = draw.sizes(2, 5, 4)
+    return LatentConfig(h * d_k + 11, h, d_k, 5 + d_c, 2 * pairs, draw.size(20, 30), 100.0)
+
+
+def tokens(draw, sizes, t, **how):
+    """A config and an x."""
+    return {"config": sizes, "x": draw.normal(draw.size(2, 3), t, sizes.d_model, **how)}
+
+
+@pytest.fixture
+def given(draw):
+    """A few tokens."""
+    return tokens(draw, config(draw), draw.size(4, 7))
+
+
+@pytest.fixture
+def halved(draw, dtype):
+    """The same in another dtype."""
+    return tokens(draw, config(draw), draw.size(4, 7), dtype=dtype)
+
+
+@pytest.fixture
+def past(draw):
+    """How many tokens have come before."""
+    return draw.size(3, 9)
+
+
+@pytest.fixture
+def later(draw, given, past):
+    """A chunk of two or three tokens behind a cache of others."""
+    sizes = given["config"]
+    rows = len(given["x"])
+    return {
+        "x": draw.normal(rows, draw.size(2, 3), sizes.d_model),
+        "cache": draw.normal(rows, past, sizes.d_c + sizes.d_r),
+    }
+
+
+@pytest.fixture
+def edge(draw, case):
+    """One token, one head, or a single rotary pair."""
+    one = {"one token": {}, "one head": {"n_heads": 1}, "one pair": {"d_r": 2}}[case]
+    return tokens(draw, replace(config(draw), **one), 1 if case == "one token" else draw.size(3, 6))
+
+
+@pytest.fixture
+def pair(draw):
+    """Queries and keys of several heads, not of one size; neither has a mean of 0."""
+    b, h, t_q, t_k, d_k = draw.sizes(2, 7, 5)
+    scale = 3.0
+    return {
+        "query": draw.normal(b, h, t_q, d_k, scale=scale, mean=1.0),
+        "key": draw.normal(b, h, t_k, d_k, scale=scale, mean=-0.5),
+    }
+
+
+@pytest.fixture
+def typed(draw, dtype):
+    """Queries and keys of a dtype, with entries too large to square in float16."""
+    shape = draw.sizes(3, 7, 3)
+    return {name: draw.normal(*shape, scale=400.0, dtype=dtype) for name in ("query", "key")}
+
+
+@pytest.fixture
+def tiny(draw):
+    """Queries and keys beside which eps counts."""
+    shape = draw.sizes(3, 7, 3)
+    return {name: draw.normal(*shape, scale=1e-3) for name in ("query", "key")}
+
+
+def both(query_and_key):
+    """Query and key by name."""
+    query, key = query_and_key
+    return {"query": query, "key": key}
+
+
+def made(answer, build, given, **how):
+    """A module."""
+    return build(answer.MultiHeadLatentAttention, given["config"], **how)
+
+
+# --- QKNorm ---------------------------------------------------------------------------------------
+
+
+def test_norms(answer, build, pair):
+    """The parts are `query` and `key`, each an RMSNorm of one head's width."""
+    return dict(build(answer.QKNorm, pair["query"].size(-1)).named_parameters())
+
+
+@pytest.mark.on_devices
+def test_query_and_key(answer, build, pair):
+    """Each query and each key has a mean square of 1, before its own gain."""
+    return both(build(answer.QKNorm, pair["query"].size(-1))(**pair))
+
+
+def test_gradients_of_the_norm(answer, build, pair):
+    """Gradients reach queries, keys and gains."""
+    module = build(answer.QKNorm, pair["query"].size(-1))
+    inputs = wanting_gradients(pair)
+    backward(sum(one.sum() for one in module(**inputs)))
+    return gradients(inputs) | gradients(module)
+
+
+@pytest.mark.watertight(SMALL)
+def test_eps(answer, build, tiny):
+    """`eps` is 10⁻⁶ unless another is given, and both norms have it."""
+    width = tiny["query"].size(-1)
+    return {
+        "as it is": both(build(answer.QKNorm, width)(**tiny)),
+        "another": both(build(answer.QKNorm, width, 1e-2)(**tiny)),
+    }
+
+
+@pytest.mark.parametrize("dtype", HALVES)
+def test_halves(answer, build, typed, dtype):
+    """Half precision is normalized in float32 and returned in its own dtype."""
+    return both(build(answer.QKNorm, typed["query"].size(-1), dtype=dtype)(**typed))
+
+
+# --- MultiHeadLatentAttention ---------------------------------------------------------------------
+
+
+def test_parameters(answer, build, given):
+    """Seven projections without biases, and the norm of the latent."""
+    return dict(made(answer, build, given).named_parameters())
+
+
+def test_compress(answer, build, given):
+    """What is cached of a token is its normalized latent, and behind it one rotated key."""
+    return {"cached": made(answer, build, given).compress(given["x"])}
+
+
+def test_positions(answer, build, given, past):
+    """A chunk behind `past` tokens is rotated by the positions from `past` on; the rest has no position."""
+    module = made(answer, build, given)
+    query, rotary = module.queries(given["x"], past)
+    return {"cached": module.compress(given["x"], past), "query": query, "rotary part": rotary}
+
+
+def test_queries(answer, build, given):
+    """Each head has a query of width d_k, and a rotary part of width d_r."""
+    query, rotary = made(answer, build, given).queries(given["x"])
+    return {"query": query, "rotary part": rotary}
+
+
+@pytest.mark.on_devices
+def test_output(answer, build, given):
+    """Every token attends to itself and to earlier ones; the scale is that of d_k + d_r."""
+    output, cache = made(answer, build, given)(given["x"])
+    return {"output": output, "cache": cache}
+
+
+def test_continues(answer, build, given, later):
+    """A chunk attends to the whole cache, which grows by its tokens."""
+    output, cache = made(answer, build, given)(later["x"], later["cache"])
+    return {"output": output, "cache": cache}
+
+
+def test_absorbed(answer, build, given):
+    """The absorbed form gives the same output."""
+    output, cache = made(answer, build, given).absorbed(given["x"])
+    return {"output": output, "cache": cache}
+
+
+@pytest.mark.on_devices
+@pytest.mark.constant("latents that are expanded", "the projections of the cache are absorbed")
+def test_absorbed_continues(answer, build, given, later):
+    """In the absorbed form nothing of the cache is projected: neither to keys nor to values."""
+    module = made(answer, build, given)
+    expanded = []
+    for part in (module.w_uk, module.w_uv):
+        part.register_forward_hook(lambda part, inputs, output: expanded.append(output))
+    output, cache = module.absorbed(later["x"], later["cache"])
+    return {"output": output, "cache": cache, "latents that are expanded": len(expanded)}
+
+
+def test_gradients(answer, build, given):
+    """Gradients reach the input and all parameters."""
+    module = made(answer, build, given)
+    inputs = wanting_gradients({"x": given["x"]})
+    backward(module(**inputs)[0])
+    return gradients(inputs) | gradients(module)
+
+
+@pytest.mark.watertight(EDGES)
+@pytest.mark.parametrize("case", ["one token", "one head", "one pair"])
+def test_at_the_edge(answer, build, edge, case):
+    """One token, one head, or a rotary part of one pair."""
+    module = made(answer, build, edge)
+    return {"output": module(edge["x"])[0], "absorbed": module.absorbed(edge["x"])[0]}
+
+
+@pytest.mark.parametrize("dtype", [FLOAT64, *HALVES])
+def test_dtypes(answer, build, halved, dtype):
+    """Output and cache have the input's dtype."""
+    output, cache = made(answer, build, halved, dtype=dtype)(halved["x"])
+    return {"output": output, "cache": cache}

@@ -1,0 +1,84 @@
+"""Day 45 beside the published chat template, and packed rows beside their examples one at a time."""
+
+import pytest
+import torch
+import torch.nn.functional as F
+from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, trainers
+
+from training.generation.chat_templates import rendered
+from variants.gpt import GPT, GPTConfig
+from variants.instruction import answer_labels, chat_tokens, pack, packed_logits
+
+# Published with SmolLM2-135M-Instruct, without the default system message.
+TEMPLATE = (
+    "{% for message in messages %}{{'<|im_start|>' + message['role'] + '\n' + message['content'] + "
+    "'<|im_end|>' + '\n'}}{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}"
+    "{% endif %}"
+)
+TALK = [
+    {"role": "system", "content": "You answer in one word."},
+    {"role": "user", "content": "Which way is up?\n\nThink."},
+    {"role": "assistant", "content": "north"},
+    {"role": "user", "content": "No!"},
+]
+
+
+@pytest.fixture(scope="module")
+def tokenizer():
+    """A byte-level BPE as GPT-2's, with the two markers as special tokens."""
+    made = Tokenizer(models.BPE())
+    made.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    made.decoder = decoders.ByteLevel()
+    markers = [AddedToken(one, special=True) for one in ("<|im_start|>", "<|im_end|>")]
+    trainer = trainers.BpeTrainer(
+        vocab_size=400,
+        special_tokens=markers,
+        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+        show_progress=False,
+    )
+    made.train_from_iterator([one["content"] + "\n" + one["role"] for one in TALK] * 9, trainer)
+    return made
+
+
+def test_it_is_the_published_template(tokenizer):
+    """Token for token, and what is marked reads as the answers with their end tokens."""
+    text = rendered(TEMPLATE, TALK, {"bos_token": "", "eos_token": ""})
+    tokens, written = chat_tokens(TALK, lambda one: tokenizer.encode(one).ids, 0, 1, reply=True)
+    assert tokens.tolist() == tokenizer.encode(text).ids
+    marked = tokenizer.decode(tokens[written].tolist(), skip_special_tokens=False)
+    assert marked == "north<|im_end|>"
+
+
+def test_packed_rows_are_their_examples_one_by_one():
+    """Losses, and the gradients of all weights, in float64."""
+    generator = torch.Generator().manual_seed(45)
+    torch.manual_seed(45)
+    model = GPT(GPTConfig(50, 16, 2, 2, 8, 32, dropout=0.0)).double()
+    examples = []
+    for size in (5, 9, 3, 7, 2, 16, 4):
+        tokens = torch.randint(50, (size,), generator=generator)
+        written = torch.rand(size, generator=generator) < 0.6
+        examples.append((tokens, answer_labels(tokens, written)))
+    packed = pack(examples, 16, pad=0)
+    assert len(packed.tokens) == 3
+
+    def gradients(loss):
+        return loss, torch.autograd.grad(loss, list(model.parameters()))
+
+    loss, theirs = gradients(summed(packed_logits(model, packed), packed.labels))
+    alone, ours = gradients(sum(summed(model(one[None]), labels[None]) for one, labels in examples))
+    torch.testing.assert_close(loss, alone)
+    torch.testing.assert_close(theirs, ours)
+
+
+def summed(logits, labels):
+    return F.cross_entropy(logits.flatten(0, 1), labels.flatten(), reduction="sum")
+
+
+def test_what_cannot_be_packed_or_labeled_is_said():
+    two = torch.tensor([1, 2])
+    with pytest.raises(ValueError, match="at most length = 1 tokens, got 2"):
+        pack([(two, two)], 1, 0)
+    with pytest.raises(ValueError, match=r"one shape, got \(2,\) and \(1,\)"):
+        answer_labels(two, two[:1] > 0)
+    assert pack([], 4, 0).mask.shape == (0, 4, 4)
