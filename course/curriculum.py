@@ -214,6 +214,13 @@ PARTS = (
             "variants/optimizers.py",
         ),
         (
+            42,
+            "speculative_decoding",
+            "Speculative decoding",
+            "accept_draft speculative_generate",
+            "variants/speculative.py",
+        ),
+        (
             43,
             "latent_attention",
             "Latent attention",
