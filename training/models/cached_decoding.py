@@ -43,7 +43,7 @@ def reader(model: Model, settings: Settings, parts: Parts, context: int | None =
     return Reader(_CachedLanguageModel(model, settings), settings.context)
 
 
-def with_a_cache(model: Model, settings: Settings, parts: Parts) -> nn.Module | None:
+def with_a_cache(model: Model, settings: Settings, parts: Parts) -> Any:
     """A GPT or a LLaMA, to be called as `model(tokens, cache)`; None for any other model."""
     if settings.model == "llama" and not isinstance(model, OnnxModel):
         return model
