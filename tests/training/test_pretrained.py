@@ -304,7 +304,9 @@ def test_a_tokenizer_may_know_more_than_the_model(copy):
 def test_an_adapter_is_no_model(tmp_path):
     base = {"peft_type": "LORA", "base_model_name_or_path": "some/model"}
     (tmp_path / model_folder.ADAPTER).write_text(json.dumps(base))
-    with pytest.raises(Refused, match=r"a LoRA adapter: .* the weights of 'some/model', not a model"):
+    with pytest.raises(
+        Refused, match=r"a LoRA adapter: .* the weights of 'some/model', not a model"
+    ):
         Pretrained.load(tmp_path, "cpu")
 
 
