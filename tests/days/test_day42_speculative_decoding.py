@@ -13,7 +13,6 @@ AGAIN = (
     200  # calls, in which whatever comes with probability 0.1 is missed less than once in 10⁹ runs
 )
 
-NONE = "a program may handle a round without proposals by itself"
 EDGE = "a text that ends with the context, or in the middle of a round"
 
 # --- Inputs of accept_draft -----------------------------------------------------------------------
@@ -36,7 +35,6 @@ AGREED = [(0, (0.6, 0.4, 0, 0, 0), (1.0, 0, 0, 0, 0))]
 FOLLOWING = {
     "a rejection": (RULED_OUT, SURE),
     "all proposals": (AGREED, (0.6, 0, 0.4, 0, 0)),
-    "no proposal": ([], (0.6, 0, 0.4, 0, 0)),
 }
 
 
@@ -190,6 +188,7 @@ def test_certain(answer, certain, case):
     return {"all results that come": [list(one) for one in sorted(found)]}
 
 
+@pytest.mark.constant("0, 1 and 2 accepted, in fifths", "the probabilities are the same each time")
 def test_acceptance(answer, twice):
     """Each proposal is accepted with probability min(1, p/q), independently of the one before it."""
     lengths = [len(answer.accept_draft(**twice)) - 1 for _ in range(DRAWS)]
@@ -197,10 +196,7 @@ def test_acceptance(answer, twice):
     return {"0, 1 and 2 accepted, in fifths": shares, "proposal": twice["draft_tokens"]}
 
 
-@pytest.mark.parametrize(
-    "following",
-    [*list(FOLLOWING)[:2], pytest.param("no proposal", marks=pytest.mark.watertight(NONE))],
-)
+@pytest.mark.parametrize("following", FOLLOWING)
 def test_following(answer, after, following):
     """After a rejection a token has the share of p − q where that is positive; else the target's own."""
     last = [int(answer.accept_draft(**after)[-1]) for _ in range(DRAWS)]

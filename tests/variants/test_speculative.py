@@ -8,7 +8,7 @@ import scipy.stats
 import torch
 from torch import nn
 
-from tests.reference.oracles import randomised
+from tests.reference.oracles import randomized
 from variants.gpt import GPTConfig
 from variants.kv_cache import CachedGPT, generate_cached, new_cache
 from variants.llama import LLaMA, LLaMAConfig
@@ -45,7 +45,7 @@ class Table(nn.Module):
 
 def made(kind):
     make, config = kind
-    return randomised(make(config)).eval()
+    return randomized(make(config)).eval()
 
 
 def passes(model):
