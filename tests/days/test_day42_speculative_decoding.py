@@ -203,7 +203,9 @@ def test_following(answer, after, following):
     return {"last token, in fifths": in_fifths(last, after["target_probs"].size(1))}
 
 
-@pytest.mark.constant("the same from the same state", "touches torch's own state")
+@pytest.mark.constant(
+    "the same from the same state", "touches torch's own state", "the generator decides"
+)
 def test_generator(answer, twice, state, device):
     """Every random number comes from the generator."""
 
@@ -262,7 +264,9 @@ def test_distribution(answer, soft):
     return {"text, in fifths": in_fifths(new, len(soft["target"]))}
 
 
-@pytest.mark.constant("the same from the same state", "touches torch's own state")
+@pytest.mark.constant(
+    "the same from the same state", "touches torch's own state", "the generator decides"
+)
 def test_generates_from_a_generator(answer, soft, state, device):
     """Every random number comes from the generator: those of the draft, too."""
     models = [Same(soft[name]) for name in ("target", "draft")]
