@@ -226,11 +226,12 @@ def test_text(answer, text, draft):
 
 
 @pytest.mark.parametrize("draft", ["right", "sometimes"])
+@pytest.mark.constant("the draft reads 2 at most", "its cache is rolled back, too")
 def test_read(answer, text, draft):
     """The caches are rolled back: the target reads the prompt once, and then what is new in each round."""
     seen, read, drafted = generated(answer, text, draft)
     return seen | {
-        "tokens that the target reads": read,
+        "tokens that the target reads": " ".join(map(str, read)),
         "the draft reads 2 at most": max(drafted[1:]) <= 2,
     }
 
@@ -253,7 +254,9 @@ def test_limits(answer, text, limit):
 @pytest.mark.parametrize("new", [0, 1, 3])
 def test_end(answer, text, new):
     """The last round proposes no more than can be used, and no model reads beyond its context."""
-    return generated(answer, text | {"max_new_tokens": new, "k": 5}, "right", room=0)[0]
+    found = generated(answer, text | {"max_new_tokens": new, "k": 5}, "right", room=0)[0]
+    numbers = [*found["text"][0].tolist(), found["passes of the target"]]
+    return {"text, and passes of the target": " ".join(map(str, numbers))}
 
 
 def test_distribution(answer, soft):
