@@ -242,9 +242,9 @@ def generate(
     draft: Annotated[
         str | None,
         typer.Option(
-            metavar="MODEL|lookup",
+            metavar="MODEL",
             help="Decode speculatively: the same distribution in fewer passes. MODEL is a smaller model with "
-            "the same vocabulary, a run or what --pretrained takes; lookup proposes what followed the last "
+            "the same vocabulary, a run or what --pretrained takes; `lookup` proposes what followed the last "
             "tokens earlier in the text.",
         ),
     ] = None,
