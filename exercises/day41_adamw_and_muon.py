@@ -92,7 +92,7 @@ def orthogonalize(matrix: Float[Tensor, "m n"], steps: int = 5) -> Float[Tensor,
     # 1. Compute in float32 at least. Make a tall matrix wide: then X Xᵀ is the smaller product.
     # 2. Divide by the norm: no singular value exceeds 1 afterwards.
     # 3. Apply the polynomial to all singular values at once.
-    # 4. Turn it back, in the dtype that came.
+    # 4. Transpose it back, and return it in the input's dtype.
     raise NotImplementedError
 
 
@@ -110,7 +110,7 @@ class Muon(torch.optim.Optimizer):
       orthogonalizes in bfloat16, and its arguments are in another order.
 
     Raises:
-        ValueError: a parameter is no matrix, `lr` or `weight_decay` is negative, or `momentum` is outside
+        ValueError: a parameter is not a matrix, `lr` or `weight_decay` is negative, or `momentum` is outside
             [0, 1).
 
     Source: Jordan et al. 2024 (Nesterov momentum, then Newton–Schulz); Liu et al. 2025, eq. 4, where the

@@ -122,7 +122,7 @@ def orthogonalize(matrix: Float[Tensor, "m n"], steps: int = 5) -> Float[Tensor,
     for _ in range(steps):
         gram = x @ x.T  # (min(m, n), min(m, n))
         x = a * x + (b * gram + c * gram @ gram) @ x
-    # 4. Turn it back, in the dtype that came.
+    # 4. Transpose it back, and return it in the input's dtype.
     return (x.T if tall else x).to(matrix.dtype)
 
 
@@ -134,7 +134,7 @@ class Muon(torch.optim.Optimizer):
         θ ← θ − η·λ·θ − η · 0.2·√max(m, n) · O
 
     Raises:
-        ValueError: a parameter is no matrix, `lr` or `weight_decay` is negative, or `momentum` is outside
+        ValueError: a parameter is not a matrix, `lr` or `weight_decay` is negative, or `momentum` is outside
             [0, 1).
 
     Source: Jordan et al. 2024 (Nesterov momentum, then Newton–Schulz); Liu et al. 2025, eq. 4, where the

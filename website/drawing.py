@@ -44,7 +44,7 @@ INSTEAD = {
     39: "gradients averaged around a ring, parameters sharded",
     40: "the decoder alone, its weights in 8 bits",
     41: "decay beside the step; steps of matrices orthogonalized",
-    42: "a small model proposes tokens, and the model checks them in one pass",
+    42: "a small model proposes tokens; one pass checks all of them",
     43: "keys and values made of one small latent per token",
     44: "a state whose keys are overwritten, in place of the scores",
     45: "conversations, with a loss on the answers alone",
