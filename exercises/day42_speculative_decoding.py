@@ -40,7 +40,7 @@ def accept_draft(
     If every `draft_tokens[i]` was drawn from `draft_probs[i]`, then each returned token has the distribution
     of its row of `target_probs`.
 
-    - `draft_tokens` are k proposals, int64 ids `(k,)`, one after the other in the text. `draft_probs[i]` is
+    - `draft_tokens` are the k proposals for consecutive positions, int64 ids `(k,)`. `draft_probs[i]` is
       the distribution that `draft_tokens[i]` was drawn from, so the proposal's probability there is not 0.
     - `target_probs[i]` is the target's distribution at the same position. The last row, `target_probs[k]`,
       is for the token after all proposals. Both are float32 or float64, and each row sums to 1 up to

@@ -47,7 +47,7 @@ class QKNorm(nn.Module):
 
     It comes before rotary positions. All heads share the gains.
 
-    - `query` and `key` are `RMSNorm(d_k, eps)`, and all that is learned.
+    - `query` and `key` are `RMSNorm(d_k, eps)`; they hold all parameters.
     - Queries and keys are `(…, T, d_k)`, with or without an axis of heads; T may differ between the two.
       Return both, in this order, with their dtypes. The inputs are not changed.
 
@@ -78,8 +78,8 @@ class MultiHeadLatentAttention(nn.Module):
     - `config` is a `LatentConfig`, stored as given.
     - `w_q`, `w_qr`, `w_dkv`, `w_kr`, `w_uk`, `w_uv` and `w_o` are `nn.Linear` without bias, `norm` is an
       `RMSNorm(d_c, eps)`. These hold all parameters, and nothing else is in the state dict.
-    - The heads of a projection are one after the other: the first d_k outputs of `w_q` are head 1's.
-    - Neighboring features are a rotary pair, `apply_rope`'s usual layout.
+    - The heads of a projection are stored consecutively: the first d_k outputs of `w_q` are head 1's.
+    - Adjacent features form a rotary pair, `apply_rope`'s usual layout.
 
     Source: DeepSeek-AI 2024, §2.1.2 and §2.1.3, eqs. 9 to 19; the norm: §3.1.2 (its published code).
     """

@@ -121,7 +121,7 @@ MISCONCEPTIONS = [
             ),
             # --- EncoderLayer: forward
             "attention_is_lost": (
-                "The output of the first connection is lost, so the feed-forward network gets the layer's input. A connection does not change x in place. It "
+                "The output of the first connection is lost, so the feed-forward network gets the layer's input. A residual connection does not change x in place. It "
                 "returns a new tensor, which you must keep.",
                 {"x = _": "_"},
             ),

@@ -51,7 +51,7 @@ MISCONCEPTIONS = [
             ),
             "each_head_has_its_three": (
                 "You give each head a part of `w_qkv` that holds its own query, key and value. GPT-NeoX has this layout. In GPT-2 the first third holds the "
-                "queries of all heads, the second third the keys, the last third the values. Divide into three first, then into heads.",
+                "queries of all heads, the second third the keys, the last third the values. Split the projection into queries, keys and values first, and then each of them into heads.",
                 {"_.chunk(3, dim=-1)": "(one.flatten(-2) for one in _.unflatten(-1, (self.n_heads, -1)).chunk(3, dim=-1))"},
             ),
             # --- CausalSelfAttention: heads

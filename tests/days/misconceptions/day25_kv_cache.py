@@ -57,7 +57,7 @@ MISCONCEPTIONS = [
                 {"4: return ...": "return key, value"},
             ),
             "the_whole_room": (
-                "Your `update` returns the whole buffer, including places that nothing was written to yet. Return only what the layer holds now.",
+                "Your `update` returns the whole buffer, including places that nothing was written to yet. Return only the keys and values that this layer has stored so far.",
                 {"torch.empty": "torch.zeros", "1: torch.empty_like": "torch.zeros_like", "4: return ...": "return self.keys[layer], self.values[layer]"},
             ),
             "room_for_one_more": (

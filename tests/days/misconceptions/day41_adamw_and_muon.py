@@ -189,7 +189,7 @@ MISCONCEPTIONS = [
                 {"orthogonalize(ahead)": "ahead"},
             ),
             "orthogonalized_before_the_mean": (
-                "You orthogonalize each gradient, and then average. The average of orthogonal matrices is none. First the running mean, then `orthogonalize`.",
+                "You orthogonalize each gradient, and then average. The average of orthogonal matrices is none. Update the running mean first, then call `orthogonalize`.",
                 {
                     FIND_STATE: f"{FIND_STATE}\ngradient = orthogonalize(parameter.grad)",
                     "_.lerp_(parameter.grad, 1 - momentum)": "_.lerp_(gradient, 1 - momentum)",

@@ -74,7 +74,7 @@ MISCONCEPTIONS = [
                 {"following = target_probs[n]": "following = target_probs[min(n, max(k - 1, 0))]"},
             ),
             "always_subtracts": (
-                "You subtract the draft's probabilities even when every proposal was accepted. The token after them was not proposed by anybody: draw it from the "
+                "You subtract the draft's probabilities even when every proposal was accepted. The draft model did not propose the token after them: draw it from the "
                 "target's own distribution.",
                 {"if n < k:\n    _": "if k:\n    _", "draft_probs[n]": "draft_probs[min(n, k - 1)]"},
             ),

@@ -115,7 +115,7 @@ MISCONCEPTIONS = [
                 {"labels[_, :-1] = ...": "labels.view(-1)[:-1] = tokens.reshape(-1)[1:].masked_fill(~written.reshape(-1)[1:], -100)"},
             ),
             "zero_for_ignored": (
-                "You label what is not learned with 0. That is a token like any other, and the model learns to predict it; the loss leaves out −100.",
+                "You use the label 0 for tokens that are not learned. 0 is a token like any other, and the model learns to predict it; the loss leaves out −100.",
                 {"torch.full_like(tokens, -100)": "torch.zeros_like(tokens)", "labels[_, :-1] = ...": "labels[..., :-1] = tokens[..., 1:] * written[..., 1:]"},
             ),
             "all_learned": (
