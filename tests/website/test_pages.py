@@ -160,7 +160,7 @@ def test_readme_says_where_the_course_is_published():
     ):
         assert f"]({link})" in known
     elsewhere = with_address(known, "https://course.example.org/")
-    assert "(https://course.example.org/)" in elsewhere and "ada" not in elsewhere
+    assert "(https://course.example.org/)" in elsewhere and "/ada" not in elsewhere
     assert "git clone <this repository> transformers" in elsewhere
     assert with_address(known, "") == with_address(text, "")
 

@@ -23,7 +23,7 @@ from course.checks.answer_files import LARGEST_FILE, source_in
 from course.curriculum import DAYS
 from course.grading.reports.lms_tables import Person
 from course.grading.submission import files as submitted_files
-from course.grading.submission.limits import SubmissionRefused
+from course.grading.submission.limits import MOST_UNPACKED, SubmissionRefused
 from course.grading.submission.names import ANSWERS
 from course.grading.submission.sources import UNCLEAR, NothingHandedIn, Source, find_sources
 from course.grading.submission.taking import take
@@ -821,14 +821,15 @@ def test_bombs(submitted, bomb):
 def test_as_much_as_is_allowed(submitted):
     """What fills every limit to its brim is taken, within the same memory."""
     stems = [day.stem for day in DAYS]
-    data = zip_of({f"{stem}.py": os.urandom(1000) + bytes(2_400_000) for stem in stems})
+    each = MOST_UNPACKED // len(stems)
+    data = zip_of({f"{stem}.py": os.urandom(1000) + bytes(each - 1000) for stem in stems})
     tracemalloc.start()
     try:
         taken = submitted("ada.zip", data)
         assert tracemalloc.get_traced_memory()[1] < 300e6
     finally:
         tracemalloc.stop()
-    assert [len(content) for content in taken.values()] == [LARGEST_FILE + 1] * 40
+    assert [len(content) for content in taken.values()] == [LARGEST_FILE + 1] * len(stems)
 
 
 WHOLE = {".zip": zip_of(WORK)} | {ending: pack(tar_of(WORK)) for ending, pack in TARS.items()}

@@ -156,12 +156,22 @@ def test_references_are_cut_to_earlier_days():
     assert numpy_reference.padding_mask is not None
 
 
+# What part 4 builds on of earlier parts: the day that first needs it, and its modules.
+FIRST_NEEDED = {
+    42: {"implementation", "variants.gpt", "variants.sampling", "variants.kv_cache"},
+    43: {"variants.norms", "variants.rope"},
+}
+
+
 def built_upon(day):
-    """The modules that a day stands on: of days 1 to 22 one; then also each variant up to its own."""
+    """The modules that a day builds on: to day 22 one; then the variants up to its own, in part 4 its own."""
     if not day.uses_torch:
         return {"numpy_reference"}
-    variants = {module_of(file) for one in DAYS[22 : day.number] for file in one.references}
-    return {"implementation"} | variants
+    start = 40 if day.number > 40 else 22
+    modules = {module_of(file) for one in DAYS[start : day.number] for file in one.references}
+    if day.number <= 40:
+        return {"implementation"} | modules
+    return modules.union(*(needed for first, needed in FIRST_NEEDED.items() if first <= day.number))
 
 
 def inside(code):
