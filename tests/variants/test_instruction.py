@@ -5,7 +5,7 @@ import torch
 import torch.nn.functional as F
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, trainers
 
-from training.generation.chat_templates import rendered
+from training.generation.chat_templates import chatml, rendered
 from variants.gpt import GPT, GPTConfig
 from variants.instruction import answer_labels, chat_tokens, pack, packed_logits
 from variants.llama import LLaMA, LLaMAConfig
@@ -48,6 +48,7 @@ def test_it_is_the_published_template(tokenizer):
     assert tokens.tolist() == tokenizer.encode(text).ids
     marked = tokenizer.decode(tokens[written].tolist(), skip_special_tokens=False)
     assert marked == "north<|im_end|>"
+    assert rendered(chatml("<|im_start|>", "<|im_end|>"), TALK, {}) == text
 
 
 @pytest.mark.parametrize(
