@@ -147,13 +147,32 @@ def train(
     resume: Annotated[
         Path | None, typer.Option(metavar="RUN", help="Resume a run that was stopped.")
     ] = None,
+    of: Annotated[
+        str | None,
+        typer.Option(
+            "--task", metavar="NAME", help="grpo: what is rewarded; sums is the only one."
+        ),
+    ] = None,
 ) -> None:
     """Train a model.
 
-    Ctrl-C stops the run at the end of a step; --resume resumes it.
+    Ctrl-C stops the run at the end of a step; --resume resumes it. `course train grpo --from RUN --task
+    sums` improves the instruction-tuned model of a run of `course assemble reasoner`.
     """
     program: Program = context.obj
     with program.refusals(quiet=follows()):
+        if task == "grpo":
+            others = (config, epochs, optimizer, data, source, target, answers, devices, data_dir)
+            if any(others) or device not in ("auto", "cpu"):
+                raise Refused(
+                    "course train grpo takes --from RUN, --task sums, --set, --steps, --seed, --out and "
+                    "--resume"
+                )
+            raise typer.Exit(
+                _grpo(program, pretrained, of, changes or [], steps, seed, out, resume)
+            )
+        if of:
+            raise Refused(f"--task is for course train grpo, got task {task}")
         from training.launch import options, start  # torch takes a second to import
 
         asked = options.request_from(
@@ -178,6 +197,27 @@ def train(
             provider=program.provider,
         )
         raise typer.Exit(start.run(program, asked, devices))
+
+
+def _grpo(
+    program: Program,
+    source: str | None,
+    task: str | None,
+    changes: list[str],
+    steps: int | None,
+    seed: int | None,
+    out: Path | None,
+    resume: Path | None,
+) -> int:
+    from training.launch import reason  # torch takes a second to import
+
+    if resume is not None:
+        if source or task or changes or steps is not None or seed is not None or out:
+            raise Refused("A resumed run keeps its settings: --resume RUN alone")
+        return reason.run(program, resume)
+    if source is None or task != "sums":
+        raise Refused("course train grpo needs --from RUN and --task sums")
+    return reason.improve(program, Path(source), changes, {"steps": steps, "seed": seed}, out)
 
 
 def translate(
