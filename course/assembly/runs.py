@@ -57,7 +57,7 @@ PUBLISHED = {
     "llama": [*LLAMA, *DECODING],
 }
 """What a published model is computed with, by its architecture."""
-REASONER = [
+REASONER = LLAMA + [
     (f"{module.replace('.', '/')}.py", name) for module, names in PARTS.items() for name in names
 ]
 """What a reasoner is made of and trained with."""

@@ -46,8 +46,9 @@ def assemble(program: Program, folder: Path | None, answers: Path, seed: int) ->
     folder = folder or _dated("reasoner")
     recipe = Recipe(seed=seed)
     reasoner.begin(folder, recipe, str(answers))
-    needed(program.provider).keep(answers, folder / reasoner.ANSWERS)
-    return run(program, folder)
+    with _removed_on_failure(folder):
+        needed(program.provider).keep(answers, folder / reasoner.ANSWERS)
+        return run(program, folder)
 
 
 def improve(
@@ -67,15 +68,29 @@ def improve(
         Refused: `source` is no run of a reasoner, or a setting is unknown, not allowed, or the model's.
     """
     recipe, answers = reasoner.recipe_of(source)
-    wanted = parse_changes(changes, Recipe)
+    wanted = parse_changes(changes, type(recipe))
     if theirs := sorted(set(reasoner.OF_THE_MODEL) & set(wanted)):
         raise Refused(f"{theirs[0]} is determined by the model in --from, and cannot be set")
     wanted |= {key: value for key, value in shortcuts.items() if value is not None}
     folder = out or _dated("grpo")
     reasoner.begin(folder, replace(recipe, **wanted), answers)
-    if answers:
-        shutil.copytree(source / reasoner.ANSWERS, folder / reasoner.ANSWERS)
-    return run(program, folder, source)
+    with _removed_on_failure(folder):
+        if answers:
+            shutil.copytree(source / reasoner.ANSWERS, folder / reasoner.ANSWERS)
+        return run(program, folder, source)
+
+
+@contextmanager
+def _removed_on_failure(folder: Path) -> Iterator[None]:
+    """Remove a new run that fails before anything of it was saved, so that it is not in the way."""
+    try:
+        yield
+    except (Refused, OSError, KeyboardInterrupt) as error:
+        if not (folder / reasoner.STATE).exists():
+            shutil.rmtree(folder, ignore_errors=True)
+        if isinstance(error, OSError):
+            raise Refused(f"{folder} cannot be written: {error.strerror or error}") from error
+        raise
 
 
 def _dated(name: str) -> Path:
