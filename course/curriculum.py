@@ -235,6 +235,7 @@ PARTS = (
             "chat_tokens answer_labels pack",
             "variants/instruction.py",
         ),
+        (46, "lora", "LoRA", "LoRALinear add_lora merge_lora", "variants/lora.py"),
     ),
 )
 
