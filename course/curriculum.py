@@ -235,6 +235,13 @@ PARTS = (
             "chat_tokens answer_labels pack",
             "variants/instruction.py",
         ),
+        (
+            47,
+            "preferences",
+            "Preferences",
+            "sequence_log_probs bradley_terry_loss dpo_loss",
+            "variants/preferences.py",
+        ),
     ),
 )
 
