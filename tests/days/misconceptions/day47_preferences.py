@@ -98,7 +98,7 @@ MISCONCEPTIONS = [
             ),
             "no_logarithm": (
                 "Your loss is the probability of the wrong order, without a logarithm. It is bounded, so a pair that is badly wrong has hardly any gradient.",
-                {"-F.logsigmoid(_)": "F.sigmoid(-(_))"},
+                {"-F.logsigmoid(_).mean()": "F.sigmoid(-(_)).mean()"},
             ),
             "no_sigmoid": (
                 "Your loss is the difference of the rewards itself. It has no end: a pair in the right order pulls as strongly as one in the wrong order.",
@@ -110,7 +110,7 @@ MISCONCEPTIONS = [
             ),
             "hinge": (
                 "Your loss is a hinge: 0 as soon as the chosen answer leads by 1. Bradley and Terry's likelihood gives −log σ.",
-                {"-F.logsigmoid(_)": "F.relu(1 - (_))"},
+                {"-F.logsigmoid(_).mean()": "F.relu(1 - (_)).mean()"},
             ),
             "base_2": (
                 "Your logarithm has the base 2. The loss is in nats, with the natural logarithm.",
@@ -148,7 +148,7 @@ MISCONCEPTIONS = [
             ),
             "references_swapped": (
                 "You subtract the reference of the other answer. The reward of an answer compares two models on the same answer.",
-                {"reference_chosen.detach()": "reference_rejected.detach()", "reference_rejected.detach()": "reference_chosen.detach()"},
+                {"policy_chosen - _": "policy_chosen - reference_rejected.detach()", "policy_rejected - _": "policy_rejected - reference_chosen.detach()"},
             ),
             "policy_and_reference_swapped": (
                 "Your reward is large where the *reference* gives an answer more than the policy does.",
@@ -173,7 +173,7 @@ MISCONCEPTIONS = [
                 {
                     "beta * (policy_chosen - _)": "(policy_chosen - _)",
                     "beta * (policy_rejected - _)": "(policy_rejected - _)",
-                    "bradley_terry_loss(...)": "beta * bradley_terry_loss(chosen, rejected)",
+                    "bradley_terry_loss(..., ...)": "beta * bradley_terry_loss(chosen, rejected)",
                 },
             ),
             "beta_divides": (
@@ -186,11 +186,11 @@ MISCONCEPTIONS = [
             ),
             "rejected_preferred": (
                 "Your loss makes the rejected answer more likely.",
-                {"bradley_terry_loss(...)": "bradley_terry_loss(rejected, chosen)"},
+                {"bradley_terry_loss(..., ...)": "bradley_terry_loss(rejected, chosen)"},
             ),
             "squared": (
                 "Your loss is a square: it asks for a margin of 1/(2·beta), as IPO does. DPO has −log σ.",
-                {"bradley_terry_loss(...)": "((chosen - rejected) / beta - 1 / (2 * beta)).square().mean()"},
+                {"bradley_terry_loss(..., ...)": "((chosen - rejected) / beta - 1 / (2 * beta)).square().mean()"},
             ),
         },
     ),
