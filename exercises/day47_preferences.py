@@ -27,8 +27,8 @@ def sequence_log_probs(
       where nothing is learned.
     - The labels are shifted already: position t of `logits` predicts label t, as day 45's `answer_labels`
       sets them.
-    - Return a tensor `(…)` with the dtype of `logits`: for each answer the sum of its labels' log-probabilities,
-      not their mean. An answer without labels has 0.
+    - Return a tensor `(…)` with the dtype of `logits`: for each answer, the sum of its labels'
+      log-probabilities, not their mean. An answer without labels has 0.
     - The inputs are not changed. Logits of ±10⁴ give finite numbers.
     - Gradients reach the logits at positions with a label, and are 0 elsewhere.
 
@@ -52,8 +52,8 @@ def bradley_terry_loss(
         loss = −mean log p(y_w ≻ y_l)
 
     - `chosen` and `rejected` are floats of one shape: the rewards of the two answers of each pair.
-    - Return a tensor with no dimensions: the mean over the pairs of −log σ(chosen − rejected), with the natural
-      logarithm.
+    - Return a tensor with no dimensions: the mean over the pairs of −log σ(chosen − rejected), with the
+      natural logarithm.
     - It is finite for differences of ±10⁴.
 
     Raises:
@@ -80,7 +80,8 @@ def dpo_loss(
     All four are log-probabilities of entire answers. The reference is a constant: no gradient reaches it.
 
     - The four are floats of one shape, log-probabilities of entire answers, one for each pair.
-    - Return a tensor with no dimensions: the mean over the pairs. It is ln 2 where policy and reference are equal.
+    - Return a tensor with no dimensions: the mean over the pairs. It is ln 2 where policy and reference are
+      equal.
     - No gradient reaches `reference_chosen` and `reference_rejected`, even if they require one.
     - It is finite where the log-probabilities differ by ±10⁴. `beta` is a positive number.
 

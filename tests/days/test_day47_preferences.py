@@ -77,9 +77,9 @@ def rewards(draw):
 
 @pytest.fixture
 def rewards_far_apart(draw):
-    """Two pairs in which one answer's reward is larger by thousands, the wrong one's in the second."""
-    near = draw.normal(2)
-    return {"chosen": near + near.new_tensor([6000.0, -9000.0]), "rejected": draw.normal(2)}
+    """Three pairs: the right answer leads by thousands, neither leads much, the wrong one leads."""
+    near = draw.normal(3)
+    return {"chosen": near + near.new_tensor([6000.0, 0.0, -9000.0]), "rejected": draw.normal(3)}
 
 
 def log_probs(draw, pairs):

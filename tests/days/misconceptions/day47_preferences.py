@@ -150,13 +150,6 @@ MISCONCEPTIONS = [
                 "You subtract the reference of the other answer. The reward of an answer compares two models on the same answer.",
                 {"policy_chosen - _": "policy_chosen - reference_rejected.detach()", "policy_rejected - _": "policy_rejected - reference_chosen.detach()"},
             ),
-            "policy_and_reference_swapped": (
-                "Your reward is large where the *reference* gives an answer more than the policy does.",
-                {
-                    "policy_chosen - reference_chosen.detach()": "reference_chosen.detach() - policy_chosen",
-                    "policy_rejected - reference_rejected.detach()": "reference_rejected.detach() - policy_rejected",
-                },
-            ),
             "ratio_of_logarithms": (
                 "You divide one log-probability by the other. The logarithm of a ratio is the *difference* of the logarithms.",
                 {
@@ -185,7 +178,8 @@ MISCONCEPTIONS = [
                 {"beta * (policy_chosen - _)": "(beta * policy_chosen - _)", "beta * (policy_rejected - _)": "(beta * policy_rejected - _)"},
             ),
             "rejected_preferred": (
-                "Your loss makes the rejected answer more likely.",
+                "Your difference has the wrong sign: the loss makes the rejected answer more likely. An answer's reward is policy minus reference, and a "
+                "pair's margin is chosen minus rejected.",
                 {"bradley_terry_loss(..., ...)": "bradley_terry_loss(rejected, chosen)"},
             ),
             "squared": (
