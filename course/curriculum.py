@@ -236,6 +236,13 @@ PARTS = (
             "variants/instruction.py",
         ),
         (46, "lora", "LoRA", "LoRALinear add_lora merge_lora", "variants/lora.py"),
+        (
+            47,
+            "preferences",
+            "Preferences",
+            "sequence_log_probs bradley_terry_loss dpo_loss",
+            "variants/preferences.py",
+        ),
     ),
 )
 
