@@ -235,6 +235,13 @@ PARTS = (
             "chat_tokens answer_labels pack",
             "variants/instruction.py",
         ),
+        (
+            48,
+            "reinforcement_learning",
+            "Reinforcement learning",
+            "group_advantages policy_loss kl_penalty",
+            "variants/policy_gradient.py",
+        ),
     ),
 )
 
