@@ -242,6 +242,11 @@ PARTS = (
             "Preferences",
             "sequence_log_probs bradley_terry_loss dpo_loss",
             "variants/preferences.py",
+            48,
+            "reinforcement_learning",
+            "Reinforcement learning",
+            "group_advantages policy_loss kl_penalty",
+            "variants/policy_gradient.py",
         ),
     ),
 )
