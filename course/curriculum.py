@@ -235,6 +235,13 @@ PARTS = (
             "chat_tokens answer_labels pack",
             "variants/instruction.py",
         ),
+        (
+            49,
+            "thinking_longer",
+            "Thinking longer",
+            "majority_vote pass_at_k best_of_n",
+            "variants/test_time.py",
+        ),
     ),
 )
 

@@ -48,6 +48,7 @@ INSTEAD = {
     43: "keys and values made of one small latent per token",
     44: "a state whose keys are overwritten, in place of the scores",
     45: "conversations, with a loss on the answers alone",
+    49: "many texts with their steps are sampled; a vote picks the answer",
 }
 """What the days after the paper put in place of the parts that are lit."""
 
@@ -77,7 +78,7 @@ FRAMES = (
     Box("encoder × N", 260, 166, 184, 178, (6, 12, 14, 26)),
     Box("decoder × N", 460, 86, 184, 258, (13, 14, 23, 32, 36, 37, 40)),
     Box("training loop", 672, 196, 176, 148, (18, 38, 39)),
-    Box("decoding", 672, 46, 176, 92, (19, 20, 24, 25, 42)),
+    Box("decoding", 672, 46, 176, 92, (19, 20, 24, 25, 42, 49)),
 )
 BLOCKS = (
     # one head
