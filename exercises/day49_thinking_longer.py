@@ -10,10 +10,10 @@ take another. Earlier days' parts come from the reference, so a day can be skipp
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 
 
-def majority_vote(answers: Sequence[Answer | None]) -> Answer | None:
+def majority_vote(answers: Sequence[Hashable | None]) -> Hashable | None:
     """Return the most frequent answer; in a tie, the one that was seen first.
 
         argmaxₐ Σᵢ [aᵢ = a]
@@ -38,7 +38,7 @@ def majority_vote(answers: Sequence[Answer | None]) -> Answer | None:
 def pass_at_k(n: int, correct: int, k: int) -> float:
     """Estimate, from n samples, the probability that at least one of k samples is right.
 
-        pass@k = 1 − C(n − c, k) / C(n, k)
+        pass@k = right choices / all choices
 
     This is the share of right choices among all choices of k of the n samples: those with a right sample.
 
@@ -50,14 +50,14 @@ def pass_at_k(n: int, correct: int, k: int) -> float:
 
     Source: Chen et al. 2021, §2.1, eq. 1.
     """
-    # 1. Count the choices of k samples that are all wrong. There are none if fewer than k are wrong.
-    # 2. All other choices have a right one. The counts are integers of any size, so nothing overflows.
+    # 1. Count all choices of k samples, and those that are not right.
+    # 2. Divide. Nothing may overflow.
     raise NotImplementedError
 
 
 def best_of_n(
-    answers: Sequence[Answer | None], scores: Sequence[float], weighted: bool = False
-) -> Answer | None:
+    answers: Sequence[Hashable | None], scores: Sequence[float], weighted: bool = False
+) -> Hashable | None:
     """Return the answer that a verifier prefers: of the best sample, or with the largest total score.
 
         best of n:  a_j,  j = argmaxᵢ sᵢ
@@ -77,8 +77,8 @@ def best_of_n(
         ValueError: no samples, different numbers of answers and scores, a score that is NaN, or a
             negative one if `weighted`.
 
-    Source: Cobbe et al. 2021, §4.2 (verifiers); weighted: Li et al. 2023, *Making Language Models Better
-    Reasoners with Step-Aware Verifier*, §3.
+    Source: Cobbe et al. 2021, §4.2 (verifiers); weighted: Li et al. 2022, *Making Language Models Better
+    Reasoners with Step-Aware Verifier*.
     """
     # 1. Leave out the samples without an answer.
     # 2. Best of n: the sample with the highest score.

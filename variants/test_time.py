@@ -15,14 +15,11 @@ From symbols to names
 
 import math
 from collections.abc import Hashable, Sequence
-from typing import TypeVar
-
-Answer = TypeVar("Answer", bound=Hashable)
 
 # --- Day 49 · Thinking longer ---------------------------------------------------------------------
 
 
-def majority_vote(answers: Sequence[Answer | None]) -> Answer | None:
+def majority_vote(answers: Sequence[Hashable | None]) -> Hashable | None:
     """Return the most frequent answer; in a tie, the one that was seen first.
 
         argmaxₐ Σᵢ [aᵢ = a]
@@ -37,7 +34,7 @@ def majority_vote(answers: Sequence[Answer | None]) -> Answer | None:
     if len(answers) == 0:
         raise ValueError("answers must have at least one sample, got none")
     # 1. Count the samples of each answer, in the order in which the answers were first seen.
-    votes: dict[Answer, int] = {}
+    votes: dict[Hashable, int] = {}
     for answer in answers:
         if answer is not None:
             votes[answer] = votes.get(answer, 0) + 1
@@ -68,8 +65,8 @@ def pass_at_k(n: int, correct: int, k: int) -> float:
 
 
 def best_of_n(
-    answers: Sequence[Answer | None], scores: Sequence[float], weighted: bool = False
-) -> Answer | None:
+    answers: Sequence[Hashable | None], scores: Sequence[float], weighted: bool = False
+) -> Hashable | None:
     """Return the answer that a verifier prefers: of the best sample, or with the largest total score.
 
         best of n:  a_j,  j = argmaxᵢ sᵢ
@@ -82,8 +79,8 @@ def best_of_n(
         ValueError: no samples, different numbers of answers and scores, a score that is NaN, or a
             negative one if `weighted`.
 
-    Source: Cobbe et al. 2021, §4.2 (verifiers); weighted: Li et al. 2023, *Making Language Models Better
-    Reasoners with Step-Aware Verifier*, §3.
+    Source: Cobbe et al. 2021, §4.2 (verifiers); weighted: Li et al. 2022, *Making Language Models Better
+    Reasoners with Step-Aware Verifier*.
     """
     if len(answers) == 0 or len(answers) != len(scores):
         raise ValueError(
@@ -100,7 +97,7 @@ def best_of_n(
     if not weighted:
         return max(pairs, key=lambda pair: pair[1], default=(None, 0.0))[0]
     # 3. Weighted: a vote in which each sample counts as much as its score.
-    totals: dict[Answer, float] = {}
+    totals: dict[Hashable, float] = {}
     for answer, score in pairs:
         totals[answer] = totals.get(answer, 0.0) + score
     return max(totals, key=totals.__getitem__, default=None)
