@@ -247,6 +247,11 @@ PARTS = (
             "Reinforcement learning",
             "group_advantages policy_loss kl_penalty",
             "variants/policy_gradient.py",
+            49,
+            "thinking_longer",
+            "Thinking longer",
+            "majority_vote pass_at_k best_of_n",
+            "variants/test_time.py",
         ),
     ),
 )

@@ -49,6 +49,7 @@ INSTEAD = {
     44: "a state whose keys are overwritten, in place of the scores",
     45: "conversations, with a loss on the answers alone",
     47: "two answers to each prompt, and a loss on their difference",
+    49: "many texts with their steps are sampled; a vote picks the answer",
 }
 """What the days after the paper put in place of the parts that are lit."""
 
@@ -78,7 +79,7 @@ FRAMES = (
     Box("encoder × N", 260, 166, 184, 178, (6, 12, 14, 26)),
     Box("decoder × N", 460, 86, 184, 258, (13, 14, 23, 32, 36, 37, 40)),
     Box("training loop", 672, 196, 176, 148, (18, 38, 39)),
-    Box("decoding", 672, 46, 176, 92, (19, 20, 24, 25, 42)),
+    Box("decoding", 672, 46, 176, 92, (19, 20, 24, 25, 42, 49)),
 )
 BLOCKS = (
     # one head
