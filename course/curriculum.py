@@ -235,6 +235,13 @@ PARTS = (
             "chat_tokens answer_labels pack",
             "variants/instruction.py",
         ),
+        (
+            50,
+            "looking_inside",
+            "Looking inside",
+            "logit_lens patch_activation prefix_matching_score",
+            "variants/inside.py",
+        ),
     ),
 )
 
