@@ -252,6 +252,11 @@ PARTS = (
             "Thinking longer",
             "majority_vote pass_at_k best_of_n",
             "variants/test_time.py",
+            50,
+            "looking_inside",
+            "Looking inside",
+            "logit_lens patch_activation prefix_matching_score",
+            "variants/inside.py",
         ),
     ),
 )
