@@ -68,15 +68,15 @@ class Recipe:
     pretraining_rate: float = within(0, None, 1e-3)
     batch: int = within(1, None, 64)  # texts, or conversations, of a step
 
-    conversations: int = within(1, 100_000, 200)
-    tuning_steps: int = within(1, None, 100)
+    conversations: int = within(1, 100_000, 80)
+    tuning_steps: int = within(1, None, 60)
     tuning_rate: float = within(0, None, 5e-4)
 
     steps: int = within(1, None, 200)  # of reinforcement learning
-    rate: float = within(0, None, 5e-4)
+    rate: float = within(0, None, 2e-4)
     prompts: int = within(1, None, 16)  # of a step
     group: int = within(2, None, 16)  # answers to each prompt
-    passes: int = within(1, None, 2)  # optimizer steps with the same answers
+    passes: int = within(1, None, 1)  # optimizer steps with the same answers
     clip: float = within(0, None, 0.2)  # ε of the policy loss
     beta: float = within(0, None, 0.01)  # weight of the KL penalty
 
