@@ -71,7 +71,7 @@ def train(
         str,
         typer.Argument(
             metavar="TASK|FILE",
-            help="copy, sorting, arithmetic, shakespeare, text or translation, or a file of settings.",
+            help="copy, sorting, arithmetic, shakespeare, text, chat or translation; or a file of settings.",
         ),
     ],
     config: Annotated[
@@ -105,7 +105,10 @@ def train(
         typer.Option(
             metavar="NAME|FILE",
             help="translation: toy, multi30k, wmt14, or your own file with a sentence, a tab and its "
-            "translation on each line; text: your own file.",
+            "translation on each line; text: your own file; chat: a conversation on each line, "
+            '{"messages": [{"role": "user", "content": "…"}, {"role": "assistant", "content": "…"}]}. The '
+            "assistant's messages are learned. A conversation that is longer than the setting `context` is "
+            "cut off there.",
         ),
     ] = None,
     source: Annotated[
@@ -120,9 +123,9 @@ def train(
         str | None,
         typer.Option(
             "--from",
-            metavar="DIR|FILE|NAME",
-            help="text, shakespeare: fine-tune a published model: a folder, a GGUF file, or a name such "
-            "as smollm2-135m. --set lora=8 trains low-rank updates instead of all weights.",
+            metavar="DIR|FILE|NAME|RUN",
+            help="text, shakespeare, chat: fine-tune a published model (a folder, a GGUF file, or a name "
+            "such as smollm2-135m) or a run. --set lora=8 trains low-rank updates instead of all weights.",
         ),
     ] = None,
     answers: Annotated[
@@ -336,9 +339,9 @@ def chat(
     pretrained: Annotated[
         str,
         typer.Option(
-            metavar="DIR|FILE|NAME",
-            help="The model: a folder, a GGUF file, or a name such as smollm2-135m, which is downloaded "
-            "once. It needs a chat template.",
+            metavar="DIR|FILE|NAME|RUN",
+            help="The model: a folder, a GGUF file, a name such as smollm2-135m, which is downloaded once, "
+            "or a run of course train chat. It needs a chat template.",
         ),
     ],
     answers: Answers = None,
