@@ -302,7 +302,7 @@ def _typed(key: str, value: Any, of: type) -> Any:
     types = typing.get_type_hints(of)
     if key not in types:
         near = max(types, key=lambda name: difflib.SequenceMatcher(None, key, name).ratio())
-        explained = f"training/{of.__module__.rpartition('.')[2]}.py"
+        explained = f"{of.__module__.replace('.', '/')}.py"
         raise Refused(
             f"There is no setting {key!r} (did you mean {near!r}?): {explained} explains every setting"
         )

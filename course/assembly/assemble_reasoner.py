@@ -38,8 +38,6 @@ def assemble_reasoner(
         if wrong:
             console.print(graduation.warning(wrong))
     with program.refusals():
-        from training.launch import reason  # torch takes a second to import
-
         if resume is not None:
-            raise typer.Exit(reason.run(program, resume))
-        raise typer.Exit(reason.assemble(program, out, answers, seed))
+            raise typer.Exit(running.run(program, resume))
+        raise typer.Exit(running.assemble(program, out, answers, seed))

@@ -22,7 +22,7 @@ from course.curriculum import DAYS, ROOT, Day, module_of
 from course.judging.messages import describe_raised, not_started
 from course.references.text import home_of, made_of
 from training.errors import Refused
-from training.reasoner_parts import PARTS, parts_from
+from training.reasoning.parts import PARTS, parts_from
 
 if TYPE_CHECKING:
     from training.generation.text_generator import TextGenerator

@@ -7,11 +7,10 @@ import torch
 from typer.testing import CliRunner
 
 from course.cli import app
-from training import reasoner
 from training.checkpoints import read_weights
 from training.errors import Refused
-from training.launch import reason
-from training.reasoner import Reasoner, Recipe, decode, encode, is_right, worked_out
+from training.reasoning import reasoner, running
+from training.reasoning.reasoner import Reasoner, Recipe, decode, encode, is_right, worked_out
 
 TINY = {"digits": 1, "layers": 1, "d_model": 16, "heads": 2, "kv_heads": 1, "d_ff": 16, "batch": 8}
 SHORT = {"pretraining_steps": 6, "tuning_steps": 3, "steps": 4, "prompts": 4, "group": 4}
@@ -27,7 +26,7 @@ def tiny(monkeypatch, tmp_path):
     """A working folder, and a recipe that takes a second."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(reasoner, "SAVE_EVERY", 2)
-    monkeypatch.setattr(reason, "Recipe", lambda **how: Recipe(**TINY, **SHORT, **how))
+    monkeypatch.setattr(running, "Recipe", lambda **how: Recipe(**TINY, **SHORT, **how))
     return tmp_path
 
 
@@ -56,7 +55,7 @@ def begun(folder, **how):
 
 def again(folder):
     recipe, _ = reasoner.recipe_of(folder)
-    return Reasoner(recipe, reason._reference(), folder)
+    return Reasoner(recipe, running._reference(), folder)
 
 
 def test_a_sum_is_worked_out_from_its_last_digit():
@@ -83,7 +82,7 @@ def test_every_text_of_the_task_has_tokens():
 
 @pytest.mark.parametrize("digits", [1, 2, 6])
 def test_held_out_questions_are_in_no_batch(tmp_path, digits):
-    found = Reasoner(Recipe(**TINY | {"digits": digits}), reason._reference(), tmp_path)
+    found = Reasoner(Recipe(**TINY | {"digits": digits}), running._reference(), tmp_path)
     source = reasoner.random.Random(0)
     drawn = {found._question(source) for _ in range(2000)}
     assert len(found.held_out) == (50 if digits == 1 else 500) and not drawn & found.held_out
@@ -135,7 +134,7 @@ def test_a_learners_parts_train_and_what_is_the_references_is_said(tiny, answers
     assert done.exit_code == 0, done.output
     assert "Yours (1): group_advantages" in done.output
     assert "Day 48" in done.output  # it fails its checks, which is told first
-    places = [done.output.index(words) for words in reason.WORDS.values()]
+    places = [done.output.index(words) for words in running.WORDS.values()]
     assert places == sorted(places) and done.output.count("answered right") == 3
     shutil.rmtree(tiny / "mine")  # the run keeps its own copy
     more = ["--from", "run", "--task", "sums", "--steps", "2", "--set", "group=6", "--out", "more"]

@@ -99,7 +99,7 @@ class PartsProvider(Protocol):
         """
 
     def reasoner(self, answers: str, folder: Path) -> Parts:
-        """Make parts of a reasoner of them: a module with everything in `reasoner_parts.PARTS`.
+        """Make parts of a reasoner of them: a module with everything in `reasoning.parts.PARTS`.
 
         Args:
             answers: the folder that they come from, as it was named.

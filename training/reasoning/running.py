@@ -19,14 +19,16 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn
 from rich.text import Text
 
-from training import reasoner
 from training.devices import ProcessContext
 from training.errors import Refused
+from training.generation.chat_templates import Message
+from training.generation.generate import Sampling
 from training.loop.signals import StopSignal
 from training.models.parts import Parts, needed
 from training.program import INTERRUPTED, Program
-from training.reasoner import Reasoner, Recipe, Stage
-from training.reasoner_parts import parts_from
+from training.reasoning import reasoner
+from training.reasoning.parts import parts_from
+from training.reasoning.reasoner import Reasoner, Recipe, Stage
 from training.settings import parse_changes
 
 LINES = 10  # for each stage, where there is no terminal
@@ -140,6 +142,37 @@ def load(program: Program, folder: Path) -> tuple[Reasoner, Parts]:
     parts = needed(program.provider).reasoner(answers, kept) if answers else Parts(_reference())
     with parts.attribute_errors("do not make a model:"):
         return Reasoner(recipe, parts.module, folder), parts
+
+
+class Speaker:
+    """A reasoner in a conversation: a `TextGenerator` to which each message is a question of its own."""
+
+    def __init__(self, loaded: Reasoner, parts: Parts):
+        self._loaded, self._parts = loaded, parts
+
+    def generate(self, prompt: str, tokens: int, drawing: Sampling) -> Iterator[str]:
+        """Yield the answer to a question, in one piece."""
+        how = {"top_k": drawing.top_k, "top_p": drawing.top_p}
+        generator = torch.Generator().manual_seed(drawing.seed)
+        question = f"{''.join(prompt.split()).rstrip('?')}?"
+        with self._parts.attribute_errors():
+            yield self._loaded.reply(question, drawing.temperature, generator=generator, **how)
+
+    def reply(self, messages: Sequence[Message], tokens: int, drawing: Sampling) -> Iterator[str]:
+        """Yield the answer to the last message."""
+        return self.generate(messages[-1]["content"], tokens, drawing)
+
+
+def speaker(program: Program, folder: Path) -> Speaker:
+    """Load a run for a conversation.
+
+    Raises:
+        Refused: the folder is no run of a reasoner, or has no checkpoint.
+    """
+    loaded, parts = load(program, folder)
+    if not loaded.resume():
+        raise Refused(f"{folder} has no checkpoint yet: `course train grpo --resume {folder}`")
+    return Speaker(loaded, parts)
 
 
 def _reference() -> ModuleType:

@@ -171,7 +171,7 @@ class Reasoner:
 
     Args:
         recipe: the settings.
-        parts: a module with everything in `reasoner_parts.PARTS`.
+        parts: a module with everything in `reasoning.parts.PARTS`.
         folder: of the run.
     """
 
@@ -349,18 +349,17 @@ class Reasoner:
         right = map(self._is_right, prompts, answers)
         return sum(right) / len(prompts)
 
-    def answers(self, prompts: Tensor, temperature: float, seed: int = 0) -> list[list[int]]:
-        """Return the tokens of the answer to each prompt, `(P, T_p)`."""
-        generator = torch.Generator().manual_seed(seed)
+    def answers(self, prompts: Tensor, temperature: float, **how: Any) -> list[list[int]]:
+        """Return the tokens of the answer to each prompt, `(P, T_p)`; `how` is for `generate`."""
         longest, start = self._longest, prompts.size(1)
         text = self.parts.generate_cached(
-            self.model, prompts, longest, temperature, generator=generator
+            self.model, prompts, longest, temperature, **how
         )  # (P, T_p + longest)
         found: list[list[int]] = text[:, start:].tolist()
         return found
 
-    def reply(self, text: str, temperature: float, seed: int = 0) -> str:
-        """Return the reply to a text.
+    def reply(self, text: str, temperature: float, **how: Any) -> str:
+        """Return the reply to a text; `how` is for `generate`.
 
         Raises:
             Refused: the text has a character that the model does not know, or is too long.
@@ -368,7 +367,7 @@ class Reasoner:
         prompt = self.prompt_of(text)
         if len(prompt) + self._longest > CONTEXT:
             raise Refused(f"The model reads {CONTEXT} characters: this question is too long")
-        return decode(self.answers(prompt.unsqueeze(0), temperature, seed)[0])
+        return decode(self.answers(prompt.unsqueeze(0), temperature, **how)[0])
 
     # --- The folder -------------------------------------------------------------------------------
 
@@ -386,15 +385,18 @@ class Reasoner:
         facts = {"progress": asdict(self.progress), "numbers": numbers}
         write_state(self.folder / STATE, TrainingState(tensors, facts))
 
-    def resume(self) -> None:
+    def resume(self) -> bool:
         """Go on from where the folder's run is.
+
+        Returns:
+            Whether the run had saved anything.
 
         Raises:
             Refused: it cannot be read.
         """
         saved = _saved(self.folder)
         if saved is None:
-            return
+            return False
         self.progress = Progress(**saved.facts["progress"])
         self._restart()
         parts: dict[str, dict[str, Tensor]] = {}
@@ -411,6 +413,7 @@ class Reasoner:
             state.setdefault(int(index), {})[part] = tensor
         groups = self.optimizer.state_dict()["param_groups"]
         self.optimizer.load_state_dict({"state": state, "param_groups": groups})
+        return True
 
     def begin_from(self, folder: Path) -> None:
         """Begin with reinforcement learning, on the instruction-tuned model of another run.
