@@ -38,6 +38,8 @@ def assemble_reasoner(
         if wrong:
             console.print(graduation.warning(wrong))
     with program.refusals():
+        from training.reasoning import running  # torch takes a second to import
+
         if resume is not None:
             raise typer.Exit(running.run(program, resume))
         raise typer.Exit(running.assemble(program, out, answers, seed))
