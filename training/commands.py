@@ -213,6 +213,8 @@ def _grpo(
     resume: Path | None,
 ) -> int:
 
+    from training.reasoning import running  # torch takes a second to import
+
     if resume is not None:
         if source or task or changes or steps is not None or seed is not None or out:
             raise Refused("A resumed run keeps its settings: --resume RUN alone")
