@@ -68,11 +68,11 @@ class Recipe:
     pretraining_rate: float = within(0, None, 1e-3)
     batch: int = within(1, None, 64)  # texts, or conversations, of a step
 
-    conversations: int = within(1, 100_000, 80)
-    tuning_steps: int = within(1, None, 60)
+    conversations: int = within(1, 100_000, 100)
+    tuning_steps: int = within(1, None, 100)
     tuning_rate: float = within(0, None, 5e-4)
 
-    steps: int = within(1, None, 200)  # of reinforcement learning
+    steps: int = within(1, None, 300)  # of reinforcement learning
     rate: float = within(0, None, 2e-4)
     prompts: int = within(1, None, 16)  # of a step
     group: int = within(2, None, 16)  # answers to each prompt
@@ -150,8 +150,8 @@ class Progress:
     stage: int = 0
     step: int = 0  # of this stage
     seconds: float = 0.0
-    shares: dict[str, float] = field(default_factory=dict)
-    """After each stage, the share of held-out questions that are answered right."""
+    shares: dict[str, list[float]] = field(default_factory=dict)
+    """After each stage, the shares of held-out questions that are answered right."""
     rewards: list[float] = field(default_factory=list)
     """The mean reward of each step of reinforcement learning."""
 
@@ -230,7 +230,7 @@ class Reasoner:
             value = self._step(stage)
             progress.step += 1
             if progress.step == stage.steps:
-                progress.shares[stage.name] = self.share_right(self.prompts())
+                progress.shares[stage.name] = self.shares_right(self.prompts())
                 write_weights(self.folder / f"{stage.name}.safetensors", weights_of(self.model))
                 progress.stage, progress.step = progress.stage + 1, 0
                 self._restart()
@@ -342,12 +342,14 @@ class Reasoner:
             return {(a, b): torch.tensor([START, *encode(f"{a}+{b}\n")]) for a, b in questions}
         return {one: self._prompt(one) for one in questions}
 
-    @torch.no_grad()
-    def share_right(self, prompts: dict[Sum, Tensor]) -> float:
-        """Return the share of questions that are answered right, the most likely token each time."""
-        answers = self.answers(torch.stack(list(prompts.values())), 0.0)
-        right = map(self._is_right, prompts, answers)
-        return sum(right) / len(prompts)
+    def shares_right(self, prompts: dict[Sum, Tensor]) -> list[float]:
+        """Return the share of right answers: sampled ones, and those of the most likely tokens."""
+        rows, shares = torch.stack(list(prompts.values())), []
+        for temperature in (1.0, 0.0):
+            generator = torch.Generator().manual_seed(self.recipe.seed)
+            answers = self.answers(rows, temperature, generator=generator)
+            shares.append(sum(map(self._is_right, prompts, answers)) / len(prompts))
+        return shares
 
     def answers(self, prompts: Tensor, temperature: float, **how: Any) -> list[list[int]]:
         """Return the tokens of the answer to each prompt, `(P, T_p)`; `how` is for `generate`."""
