@@ -21,7 +21,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from variants.gpt import GPT, CausalSelfAttention
-from variants.llama import LLaMA, RotaryAttention, Rotation, rotate, rotation_of
+from variants.llama import LLaMA, RotaryAttention, rotate, rotation_of
 
 # --- Day 45 · Instruction tuning ------------------------------------------------------------------
 
@@ -171,7 +171,7 @@ def _attended(
     part: CausalSelfAttention | RotaryAttention,
     x: Tensor,
     mask: Tensor,
-    rotation: Rotation | None = None,
+    rotation: tuple[Tensor, Tensor] | None = None,
 ) -> Float[Tensor, "R L d_model"]:
     """Do what `part(x)` does, with a mask in place of the causal one."""
     p = 0.0
