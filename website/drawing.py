@@ -48,6 +48,7 @@ INSTEAD = {
     43: "keys and values made of one small latent per token",
     44: "a state whose keys are overwritten, in place of the scores",
     45: "conversations, with a loss on the answers alone",
+    46: "frozen matrices, with low-rank updates beside them",
     47: "two answers to each prompt, and a loss on their difference",
     49: "many texts with their steps are sampled; a vote picks the answer",
 }
@@ -83,12 +84,12 @@ FRAMES = (
 )
 BLOCKS = (
     # one head
-    _block("join and project", HEAD, 76, 4, 9),
+    _block("join and project", HEAD, 76, 4, 9, 46),
     _block("weights · values", HEAD, 138, 2, 7, 8, 25, 33, 34, 44),
     _block("softmax", HEAD, 184, 1, 2, 7, 8, 33, 34, 44),
     _block("mask", HEAD, 230, 2, 3, 8, 33, 34, 44),
     _block("scores: q · k / √d_k", HEAD, 276, 2, 7, 8, 25, 27, 29, 30, 33, 34, 44),
-    _block("project and split", HEAD, 344, 4, 9, 31, 43),
+    _block("project and split", HEAD, 344, 4, 9, 31, 43, 46),
     # the encoder
     _block("add & norm", ENCODER, 180, 6, 11, 12, *MODEL, *BERT, 27, 28),
     _block("feed-forward", ENCODER, 218, 6, 10, 12, *MODEL, *BERT, 27, 28, 35),
@@ -96,7 +97,7 @@ BLOCKS = (
     _block("self-attention", ENCODER, 300, 4, 6, 9, 12, *MODEL, *BERT, 27),
     # the decoder
     _block("add & norm", DECODER, 100, 11, 13, *MODEL, *GPT, 27, 28, *LAYER),
-    _block("feed-forward", DECODER, 138, 10, 13, *MODEL, *GPT, 27, 28, *LAYER, 35),
+    _block("feed-forward", DECODER, 138, 10, 13, *MODEL, *GPT, 27, 28, *LAYER, 35, 46),
     _block("add & norm", DECODER, 182, 11, 13, *MODEL, 27, 28),
     _block("attention to the source", DECODER, 220, 4, 9, 13, *MODEL, 27),
     _block("add & norm", DECODER, 262, 11, 13, *MODEL, *GPT, 27, 28, *LAYER),
