@@ -48,6 +48,7 @@ INSTEAD = {
     43: "keys and values made of one small latent per token",
     44: "a state whose keys are overwritten, in place of the scores",
     45: "conversations, with a loss on the answers alone",
+    48: "answers that the model samples, and a reward in place of labels",
 }
 """What the days after the paper put in place of the parts that are lit."""
 
@@ -115,7 +116,7 @@ BLOCKS = (
     # around it
     _block("greedy: the likeliest", AROUND, 58, 19, 22),
     _block("beam: the best few", AROUND, 96, 20, 22),
-    _block("loss, smoothed labels", AROUND, 216, 16, 18, 38),
+    _block("loss, smoothed labels", AROUND, 216, 16, 18, 38, 48),
     _block("gradients", AROUND, 258, 7, 18, 38, 39),
     _block("Adam, learning rate", AROUND, 300, 17, 18, 38, 39, 41),
     _block("translation, BLEU", AROUND, 4, 22),
