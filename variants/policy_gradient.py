@@ -60,12 +60,17 @@ def policy_loss(
     over the n answers, the second over the tokens of an answer, where `mask` is True. Where πθ = π_old, the
     gradient is that of REINFORCE. DeepSeekMath divides the second sum by |oᵢ|, the answer's length, and so a
     wrong answer costs less per token, the longer it is. `advantages / mask.sum(-1)` gives that loss.
+    πθ is the model, π_old the one that sampled the answers, Âᵢ an advantage, and ε is `clip`. The first
+    sum is over the n answers, the second over the tokens of an answer, where `mask` is True. Where
+    πθ = π_old, the gradient is that of REINFORCE. DeepSeekMath divides the second sum by |oᵢ|, the length
+    of the answer, and so a wrong answer costs less per token, the longer it is. For that loss, pass
+    `advantages / mask.sum(-1)`.
 
     Raises:
         ValueError: shapes that do not fit, or a negative `clip`.
 
-    Source: Schulman et al. 2017, eq. 7; Shao et al. 2024, eq. 3, without its 1/|oᵢ|, for which see Liu et al.
-    2025, §3.1.
+    Source: Schulman et al. 2017, eq. 7; Shao et al. 2024, eq. 3, without its 1/|oᵢ|, for which see Liu et
+    al. 2025, §3.1.
     """
     _check_shapes(mask, log_probs=log_probs, old_log_probs=old_log_probs)
     if advantages.shape != mask.shape[:-1]:
@@ -100,6 +105,8 @@ def kl_penalty(
     πθ and π_ref are the probabilities of a sampled token. The mean of k₃ over samples of πθ is the KL
     divergence, and every k₃ is at least 0. As in `policy_loss`, it is summed over the tokens of an answer and
     averaged over the answers.
+    divergence, and every k₃ is at least 0. As in `policy_loss`, it is summed over the tokens of an
+    answer, and averaged over the answers.
 
     Raises:
         ValueError: shapes that do not fit.

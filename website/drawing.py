@@ -51,6 +51,7 @@ INSTEAD = {
     46: "frozen matrices, with low-rank updates beside them",
     47: "two answers to each prompt, and a loss on their difference",
     49: "many texts with their steps are sampled; a vote picks the answer",
+    48: "answers that the model samples, and a reward in place of labels",
 }
 """What the days after the paper put in place of the parts that are lit."""
 
@@ -119,6 +120,7 @@ BLOCKS = (
     _block("greedy: the likeliest", AROUND, 58, 19, 22),
     _block("beam: the best few", AROUND, 96, 20, 22),
     _block("loss, smoothed labels", AROUND, 216, 16, 18, 38, 47),
+    _block("loss, smoothed labels", AROUND, 216, 16, 18, 38, 48),
     _block("gradients", AROUND, 258, 7, 18, 38, 39),
     _block("Adam, learning rate", AROUND, 300, 17, 18, 38, 39, 41),
     _block("translation, BLEU", AROUND, 4, 22),
