@@ -70,6 +70,12 @@ def edge(draw, config, case):
     return {"config": config, "tokens": draw.integers(0, config.vocab - 1, b, t)}
 
 
+def llama(config):
+    """A LLaMA of similar sizes."""
+    sizes = vars(config) | {"n_kv_heads": 1, "d_model": 4 * config.n_heads}
+    return LLaMAConfig(**{name: size for name, size in sizes.items() if name != "dropout"})
+
+
 def used(build, config):
     """A model in the middle of a training run: one part is frozen, and somebody else's hook is on another."""
     model = build(GPT, config)
@@ -173,6 +179,12 @@ def test_lens_after_an_error(answer, build, config, too_long):
     return state(model) | {"raised": raised, "logits": model(too_long[:, 1:]).detach()}
 
 
+def test_lens_of_a_llama(answer, build, config, two_texts):
+    """A LLaMA's logits have a matrix of their own."""
+    model = build(LLaMA, llama(config))
+    return {"logits": answer.logit_lens(model, two_texts["tokens"])}
+
+
 @pytest.mark.watertight(SIZES)
 @pytest.mark.parametrize("case", ["B=1", "T=1", "T=context", "N=1"])
 def test_lens_at_the_edge(answer, build, edge):
@@ -267,9 +279,7 @@ def test_tokens_stay(answer, build, config, two_texts, place):
 @pytest.mark.watertight(OTHERS)
 def test_further_arguments(answer, build, config, two_texts, place):
     """A module may be called with more: a LLaMA's block also gets the rotation of its positions."""
-    sizes = vars(config) | {"n_kv_heads": config.n_heads, "d_model": 4 * config.n_heads}
-    del sizes["dropout"]
-    model = build(LLaMA, LLaMAConfig(**sizes))
+    model = build(LLaMA, llama(config))
     where = (slice(None), place["position"])
     return patched(answer, model, two_texts, model.blocks[place["layer"]], where)
 

@@ -33,7 +33,11 @@ MISCONCEPTIONS = [
             ),
             "probabilities": (
                 "You return probabilities. Return logits, as the model does.",
-                {"F.linear(_, model.embed.weight)": "F.linear(_, model.embed.weight).softmax(dim=-1)"},
+                {"F.linear(_, output.weight)": "F.linear(_, output.weight).softmax(dim=-1)"},
+            ),
+            "embeddings_of_a_llama": (
+                "You multiply with a LLaMA's embeddings. Its logits have a matrix of their own, `head`.",
+                {"model.head if isinstance(model, LLaMA) else model.embed": "model.embed"},
             ),
             "layers_second": (
                 "Your layers are the second axis. They come first: `logits[n]` is then as the model's own result.",

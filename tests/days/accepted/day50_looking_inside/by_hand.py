@@ -3,6 +3,7 @@
 import torch
 
 from variants.gpt import GPT
+from variants.llama import rotation_of
 
 
 def quietly(model, call):
@@ -17,17 +18,21 @@ def quietly(model, call):
             one.training = name in training
 
 
-def logit_lens(model: GPT, tokens):
+def logit_lens(model, tokens):
     if tokens.shape[1] > model.config.context:
         raise ValueError("too long")
+    x, further = model.embed(tokens), ()
+    if isinstance(model, GPT):
+        x = x + model.positions.weight[: tokens.shape[1]]
+    else:
+        further = (None, 0, rotation_of(model.blocks[0].self_attn, 0, x))
+    output = model.state_dict()["embed.weight" if isinstance(model, GPT) else "head.weight"]
 
     def all_layers():
-        x = model.embed(tokens) + model.positions.weight[: tokens.shape[1]]
-        found = [model.norm(x) @ model.embed.weight.T]
+        found = [x]
         for block in model.blocks:
-            x = block(x)
-            found.append(model.norm(x) @ model.embed.weight.T)
-        return torch.stack(found)
+            found.append(block(found[-1], *further))
+        return torch.stack([model.norm(one) @ output.T for one in found])
 
     return quietly(model, all_layers)
 
