@@ -36,7 +36,7 @@ Each file replaces one part of the Transformer of `implementation.py`, or of an 
     43   latent.py          one key and value per head     projections of one latent      DeepSeek-AI 2024
     44   delta.py           a state that is a sum           a state that is corrected       Schlag 2021
     45   instruction.py     a loss on every token           a loss on the answers           Ouyang 2022
-    50   inside.py          the final prediction alone      a prediction after each layer   nostalgebraist 2020
+    50   inside.py          the final prediction alone      a prediction after each layer   Olsson 2022
 
 `llama.py` repeats a few lines of `grouped_query.py` and `rope.py`, so that it can be read alone.
 

@@ -59,7 +59,7 @@ def logit_lens(model: GPT | LLaMA, tokens: Int[Tensor, "B T"]) -> Float[Tensor, 
         for module, training in modes:
             module.training = training
     # 4. Read every state as the model reads the last one.
-    output = model.head if isinstance(model, LLaMA) else model.embed
+    output = getattr(model, "head", model.embed)  # a GPT is tied
     return F.linear(model.norm(torch.stack(states)), output.weight)  # (N + 1, B, T, V)
 
 
@@ -162,7 +162,7 @@ class _Weights(TorchFunctionMode):
         super().__init__()
         self.found: list[Tensor] = []
 
-    def __torch_function__(self, function, types, args=(), kwargs=None):  # noqa: ANN001, ANN204
+    def __torch_function__(self, function, types, args=(), kwargs=None):
         if function is F.scaled_dot_product_attention:
             query, key = args[:2]
             key = key.repeat_interleave(query.size(1) // key.size(1), dim=1)  # (B, h, T, d_k)

@@ -2,7 +2,6 @@
 
 import torch
 
-from variants.gpt import GPT
 from variants.llama import rotation_of
 
 
@@ -22,11 +21,12 @@ def logit_lens(model, tokens):
     if tokens.shape[1] > model.config.context:
         raise ValueError("too long")
     x, further = model.embed(tokens), ()
-    if isinstance(model, GPT):
+    if hasattr(model, "positions"):
         x = x + model.positions.weight[: tokens.shape[1]]
     else:
         further = (None, 0, rotation_of(model.blocks[0].self_attn, 0, x))
-    output = model.state_dict()["embed.weight" if isinstance(model, GPT) else "head.weight"]
+    weights = dict(model.named_parameters())
+    output = weights.get("head.weight", weights["embed.weight"])
 
     def all_layers():
         found = [x]
