@@ -52,6 +52,7 @@ INSTEAD = {
     47: "two answers to each prompt, and a loss on their difference",
     49: "many texts with their steps are sampled; a vote picks the answer",
     48: "answers that the model samples, and a reward in place of labels",
+    50: "hooks that read what the parts compute, and replace it",
 }
 """What the days after the paper put in place of the parts that are lit."""
 
@@ -79,7 +80,7 @@ FRAMES = (
     Box("multi-head attention", 20, 66, 208, 318, (4, 9, 31, 43)),
     Box("each head", 32, 122, 184, 206, (2, 7, 8, 33, 34, 44)),
     Box("encoder × N", 260, 166, 184, 178, (6, 12, 14, 26)),
-    Box("decoder × N", 460, 86, 184, 258, (13, 14, 23, 32, 36, 37, 40)),
+    Box("decoder × N", 460, 86, 184, 258, (13, 14, 23, 32, 36, 37, 40, 50)),
     Box("training loop", 672, 196, 176, 148, (18, 38, 39)),
     Box("decoding", 672, 46, 176, 92, (19, 20, 24, 25, 42, 49)),
 )
@@ -87,6 +88,8 @@ BLOCKS = (
     # one head
     _block("join and project", HEAD, 76, 4, 9, 46),
     _block("weights · values", HEAD, 138, 2, 7, 8, 25, 33, 34, 44),
+    _block("join and project", HEAD, 76, 4, 9),
+    _block("weights · values", HEAD, 138, 2, 7, 8, 25, 33, 34, 44, 50),
     _block("softmax", HEAD, 184, 1, 2, 7, 8, 33, 34, 44),
     _block("mask", HEAD, 230, 2, 3, 8, 33, 34, 44),
     _block("scores: q · k / √d_k", HEAD, 276, 2, 7, 8, 25, 27, 29, 30, 33, 34, 44),
@@ -103,7 +106,7 @@ BLOCKS = (
     _block("attention to the source", DECODER, 220, 4, 9, 13, *MODEL, 27),
     _block("add & norm", DECODER, 262, 11, 13, *MODEL, *GPT, 27, 28, *LAYER),
     _block("masked self-attention", DECODER, 300, 3, 4, 9, 13, *MODEL, *GPT, 25, 27, *LAYER),
-    _block("linear, log-softmax", DECODER, 40, 1, *MODEL, *GPT, 24, 27, 42),
+    _block("linear, log-softmax", DECODER, 40, 1, *MODEL, *GPT, 24, 27, 42, 50),
     # below both
     _block("+ positional encoding", ENCODER, 362, 5, 10, *MODEL, *BERT, *POSITIONS),
     _block("+ positional encoding", DECODER, 362, 5, 10, *MODEL, *GPT, *POSITIONS),

@@ -5,12 +5,13 @@ from dataclasses import replace
 import pytest
 import torch
 
+from course.checks.authoring import listed
 from variants.gpt import GPT, GPTConfig
 from variants.llama import LLaMA, LLaMAConfig
 
 SIZES = "sizes of one are where squeezed axes go astray"
-OTHERS = "other models call their blocks with more than the residual stream"
 NOTHING = "random text often repeats nothing"
+LEFT = ("with other hooks", "in another mode", "with other attributes")
 KEPT = "the result of a training step must not depend on who has looked inside before"
 
 # --- Inputs: models -------------------------------------------------------------------------------
@@ -70,6 +71,12 @@ def edge(draw, config, case):
     return {"config": config, "tokens": draw.integers(0, config.vocab - 1, b, t)}
 
 
+def llama(config):
+    """A LLaMA of similar sizes."""
+    sizes = vars(config) | {"n_kv_heads": 1, "d_model": 4 * config.n_heads}
+    return LLaMAConfig(**{name: size for name, size in sizes.items() if name != "dropout"})
+
+
 def used(build, config):
     """A model in the middle of a training run: one part is frozen, and somebody else's hook is on another."""
     model = build(GPT, config)
@@ -79,15 +86,20 @@ def used(build, config):
     return model
 
 
-def state(model):
+def found_in(model):
     """Hooks, modes and overwritten methods of all modules."""
-    parts = dict(model.named_modules())
     return {
-        "number of hooks": sum(
-            len(one._forward_hooks) + len(one._forward_pre_hooks) for one in parts.values()
-        ),
-        "in training mode": [name for name, one in parts.items() if one.training],
-        "overwritten": [name for name, one in parts.items() if "forward" in vars(one)],
+        name: (len(one._forward_hooks) + len(one._forward_pre_hooks), one.training, len(vars(one)))
+        for name, one in model.named_modules()
+    }
+
+
+def compared(before, model):
+    """Which modules are not as they were before."""
+    after = found_in(model)
+    return {
+        one: listed(name or "the model" for name in before if before[name][i] != after[name][i])
+        for i, one in enumerate(LEFT)
     }
 
 
@@ -157,20 +169,28 @@ def test_lens_without_dropout(answer, build, dropping, two_texts):
     return {"logits": answer.logit_lens(build(GPT, dropping), two_texts["tokens"])}
 
 
-@pytest.mark.constant("number of hooks", "overwritten", "the model is as it was")
+@pytest.mark.constant(*LEFT, "the model is as it was")
 def test_lens_leaves_the_model(answer, build, dropping, two_texts):
     """Afterwards each module has its mode and its hooks."""
     model = used(build, dropping)
+    before = found_in(model)
     logits = answer.logit_lens(model, two_texts["tokens"])
-    return state(model) | {"logits": logits}
+    return compared(before, model) | {"logits": logits}
 
 
-@pytest.mark.constant("number of hooks", "overwritten", "raised", "the model is as it was")
+@pytest.mark.constant(*LEFT, "raised", "the model is as it was")
 def test_lens_after_an_error(answer, build, config, too_long):
     """The model is as it was, also after an error."""
     model = used(build, config)
+    before = found_in(model)
     raised = raises(answer.logit_lens, model, too_long)
-    return state(model) | {"raised": raised, "logits": model(too_long[:, 1:]).detach()}
+    return compared(before, model) | {"raised": raised, "logits": model(too_long[:, 1:]).detach()}
+
+
+def test_lens_of_a_llama(answer, build, config, two_texts):
+    """A LLaMA's logits have a matrix of their own."""
+    model = build(LLaMA, llama(config))
+    return {"logits": answer.logit_lens(model, two_texts["tokens"])}
 
 
 @pytest.mark.watertight(SIZES)
@@ -183,11 +203,10 @@ def test_lens_at_the_edge(answer, build, edge):
 # --- patch_activation -----------------------------------------------------------------------------
 
 
-def patched(answer, model, texts, module, *where):
+def patched(patch_activation, model, texts, module, *where):
     """The logits after a patch."""
-    return {
-        "logits": answer.patch_activation(model, texts["tokens"], texts["source"], module, *where)
-    }
+    logits = patch_activation(model, texts["tokens"], texts["source"], module, *where)
+    return {"logits": logits}
 
 
 def output_of(model, layer, head, position):
@@ -202,58 +221,66 @@ def test_residual_stream(answer, build, config, two_texts, place):
     """What enters a block at one position comes from the other run."""
     model = build(GPT, config)
     where = (slice(None), place["position"])
-    return patched(answer, model, two_texts, model.blocks[place["layer"]], where)
+    return patched(answer.patch_activation, model, two_texts, model.blocks[place["layer"]], where)
 
 
 def test_head(answer, build, config, two_texts, place):
     """The output of one head at one position comes from the other run."""
     model = build(GPT, config)
-    return patched(answer, model, two_texts, *output_of(model, **place))
+    return patched(answer.patch_activation, model, two_texts, *output_of(model, **place))
 
 
 def test_ablation(answer, build, config, two_texts, place):
     """Without a source, the numbers become 0."""
     model = build(GPT, config)
-    return patched(answer, model, two_texts | {"source": None}, *output_of(model, **place))
+    return patched(
+        answer.patch_activation, model, two_texts | {"source": None}, *output_of(model, **place)
+    )
 
 
 def test_whole_input(answer, build, config, two_texts, place):
     """Without an index, everything that enters the module is replaced."""
     model = build(GPT, config)
-    return patched(answer, model, two_texts, model.blocks[place["layer"]].self_attn)
+    return patched(
+        answer.patch_activation, model, two_texts, model.blocks[place["layer"]].self_attn
+    )
 
 
 def test_only_this_module(answer, build, config, two_texts, place):
     """The norm of a block reads patched numbers; the residual connection beside it does not."""
     model = build(GPT, config)
     norm = model.blocks[place["layer"]].sublayer[1].norm
-    return patched(answer, model, two_texts, norm, (slice(None), place["position"]))
+    return patched(
+        answer.patch_activation, model, two_texts, norm, (slice(None), place["position"])
+    )
 
 
 def test_patch_without_dropout(answer, build, dropping, two_texts, place):
     """Nothing is dropped in either run, although the model is in training mode."""
     model = build(GPT, dropping)
-    return patched(answer, model, two_texts, *output_of(model, **place))
+    return patched(answer.patch_activation, model, two_texts, *output_of(model, **place))
 
 
-@pytest.mark.constant("number of hooks", "overwritten", "the model is as it was")
+@pytest.mark.constant(*LEFT, "the model is as it was")
 def test_patch_leaves_the_model(answer, build, dropping, two_texts, place):
     """Afterwards each module has its mode and its hooks."""
     model = used(build, dropping)
-    found = patched(answer, model, two_texts, model.norm, (slice(None), place["position"]))
-    return state(model) | found
+    before, where = found_in(model), (slice(None), place["position"])
+    found = patched(answer.patch_activation, model, two_texts, model.norm, where)
+    return compared(before, model) | found
 
 
-@pytest.mark.constant("number of hooks", "overwritten", "raised", "the model is as it was")
+@pytest.mark.constant(*LEFT, "raised", "the model is as it was")
 @pytest.mark.parametrize("case", ["a text too long", "a source too long", "no such position"])
 def test_patch_after_an_error(answer, build, config, two_texts, too_long, case):
     """The model is as it was, also after an error."""
     model, texts = used(build, config), dict(two_texts)
+    before = found_in(model)
     if case != "no such position":
         texts["tokens" if case == "a text too long" else "source"] = too_long
     where = (slice(None), config.context)
-    raised = raises(patched, answer, model, texts, model.blocks[1], where)
-    return state(model) | {"raised": raised, "logits": model(too_long[:, 1:]).detach()}
+    raised = raises(patched, answer.patch_activation, model, texts, model.blocks[1], where)
+    return compared(before, model) | {"raised": raised, "logits": model(too_long[:, 1:]).detach()}
 
 
 @pytest.mark.watertight(KEPT)
@@ -261,17 +288,7 @@ def test_tokens_stay(answer, build, config, two_texts, place):
     """The tokens of the caller are not changed, even if the patch is in what enters the embeddings."""
     model = build(GPT, config)
     where = (slice(None), place["position"])
-    return patched(answer, model, two_texts, model.embed, where) | two_texts
-
-
-@pytest.mark.watertight(OTHERS)
-def test_further_arguments(answer, build, config, two_texts, place):
-    """A module may be called with more: a LLaMA's block also gets the rotation of its positions."""
-    sizes = vars(config) | {"n_kv_heads": config.n_heads, "d_model": 4 * config.n_heads}
-    del sizes["dropout"]
-    model = build(LLaMA, LLaMAConfig(**sizes))
-    where = (slice(None), place["position"])
-    return patched(answer, model, two_texts, model.blocks[place["layer"]], where)
+    return patched(answer.patch_activation, model, two_texts, model.embed, where) | two_texts
 
 
 # --- prefix_matching_score ------------------------------------------------------------------------

@@ -33,7 +33,11 @@ MISCONCEPTIONS = [
             ),
             "probabilities": (
                 "You return probabilities. Return logits, as the model does.",
-                {"F.linear(_, model.embed.weight)": "F.linear(_, model.embed.weight).softmax(dim=-1)"},
+                {"F.linear(_, output.weight)": "F.linear(_, output.weight).softmax(dim=-1)"},
+            ),
+            "embeddings_of_a_llama": (
+                "You multiply with a LLaMA's embeddings. Its logits have a matrix of their own, `head`.",
+                {'getattr(model, "head", model.embed)': "model.embed"},
             ),
             "layers_second": (
                 "Your layers are the second axis. They come first: `logits[n]` is then as the model's own result.",
@@ -110,10 +114,6 @@ MISCONCEPTIONS = [
             "added": (
                 "You add the numbers of the other run to those of this one. They should replace them.",
                 {"x[where] = ...": "x[where] = x[where] + found[0][where] if found else 0"},
-            ),
-            "first_argument_alone": (
-                "Your hook returns the first argument alone, so modules that are called with several arguments fail. What a pre-hook returns replaces all of them.",
-                {"(x, *given[1:])": "(x,)"},
             ),
             "dropping_in_a_run": (
                 "Your result depends on chance: the model drops activations, because it is in training mode.",
