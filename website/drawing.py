@@ -43,7 +43,7 @@ INSTEAD = {
     38: "activations recomputed, half precision, the loss scaled",
     39: "gradients averaged around a ring, parameters sharded",
     40: "the decoder alone, its weights in 8 bits",
-    41: "decay beside the step; steps of matrices orthogonalized",
+    41: "decoupled weight decay; steps of matrices orthogonalized",
     42: "a small model proposes tokens; one pass checks all of them",
     43: "keys and values made of one small latent per token",
     44: "a state whose keys are overwritten, in place of the scores",
