@@ -40,8 +40,8 @@ Each file replaces one part of the Transformer of `implementation.py`, or of an 
     47   preferences.py     one right answer                the better one of two answers   Rafailov 2023
     48   policy_gradient.py answers to learn from           answers sampled, and a reward    Shao 2024
     49   test_time.py       one sample, answered at once    steps written down, several     Wei 2022
-    50   inside.py          the final prediction alone      a prediction after each layer   Olsson 2022
                                                             samples and a vote              Wang 2023
+    50   inside.py          the final prediction alone      a prediction after each layer   Olsson 2022
 
 `llama.py` repeats a few lines of `grouped_query.py` and `rope.py`, so that it can be read alone.
 

@@ -56,10 +56,6 @@ def policy_loss(
         ρᵢₜ = πθ(oᵢₜ) / π_old(oᵢₜ)
         L = −1/n Σᵢ Σₜ min(ρᵢₜ Âᵢ, clip(ρᵢₜ, 1 − ε, 1 + ε) Âᵢ)
 
-    πθ is the model, π_old the one that sampled the answers, Âᵢ an advantage, ε is `clip`. The first sum is
-    over the n answers, the second over the tokens of an answer, where `mask` is True. Where πθ = π_old, the
-    gradient is that of REINFORCE. DeepSeekMath divides the second sum by |oᵢ|, the answer's length, and so a
-    wrong answer costs less per token, the longer it is. `advantages / mask.sum(-1)` gives that loss.
     πθ is the model, π_old the one that sampled the answers, Âᵢ an advantage, and ε is `clip`. The first
     sum is over the n answers, the second over the tokens of an answer, where `mask` is True. Where
     πθ = π_old, the gradient is that of REINFORCE. DeepSeekMath divides the second sum by |oᵢ|, the length
@@ -103,8 +99,6 @@ def kl_penalty(
         k₃ = π_ref/πθ − log(π_ref/πθ) − 1
 
     πθ and π_ref are the probabilities of a sampled token. The mean of k₃ over samples of πθ is the KL
-    divergence, and every k₃ is at least 0. As in `policy_loss`, it is summed over the tokens of an answer and
-    averaged over the answers.
     divergence, and every k₃ is at least 0. As in `policy_loss`, it is summed over the tokens of an
     answer, and averaged over the answers.
 

@@ -50,8 +50,8 @@ INSTEAD = {
     45: "conversations, with a loss on the answers alone",
     46: "frozen matrices, with low-rank updates beside them",
     47: "two answers to each prompt, and a loss on their difference",
-    49: "many texts with their steps are sampled; a vote picks the answer",
     48: "answers that the model samples, and a reward in place of labels",
+    49: "many texts with their steps are sampled; a vote picks the answer",
     50: "hooks that read what the parts compute, and replace it",
 }
 """What the days after the paper put in place of the parts that are lit."""
@@ -87,8 +87,6 @@ FRAMES = (
 BLOCKS = (
     # one head
     _block("join and project", HEAD, 76, 4, 9, 46),
-    _block("weights · values", HEAD, 138, 2, 7, 8, 25, 33, 34, 44),
-    _block("join and project", HEAD, 76, 4, 9),
     _block("weights · values", HEAD, 138, 2, 7, 8, 25, 33, 34, 44, 50),
     _block("softmax", HEAD, 184, 1, 2, 7, 8, 33, 34, 44),
     _block("mask", HEAD, 230, 2, 3, 8, 33, 34, 44),
@@ -122,8 +120,7 @@ BLOCKS = (
     # around it
     _block("greedy: the likeliest", AROUND, 58, 19, 22),
     _block("beam: the best few", AROUND, 96, 20, 22),
-    _block("loss, smoothed labels", AROUND, 216, 16, 18, 38, 47),
-    _block("loss, smoothed labels", AROUND, 216, 16, 18, 38, 48),
+    _block("loss, smoothed labels", AROUND, 216, 16, 18, 38, 47, 48),
     _block("gradients", AROUND, 258, 7, 18, 38, 39),
     _block("Adam, learning rate", AROUND, 300, 17, 18, 38, 39, 41),
     _block("translation, BLEU", AROUND, 4, 22),
