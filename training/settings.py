@@ -20,7 +20,6 @@ CONFIGS = Path(__file__).resolve().with_name("configs")
 TASKS = ("copy", "sorting", "arithmetic", "shakespeare", "text", "chat", "translation")
 OF_LANGUAGE = ("shakespeare", "text", "chat")
 MODELS = ("paper", "gpt", "llama")
-EXPLAINED = "training/settings.py"
 ELSEWHERE = {
     "task": "TASK",
     "answers": "TASK --answers DIR",
@@ -232,7 +231,9 @@ def from_yaml(text: bytes | str, path: Path) -> Settings:
     if not isinstance(found, dict):
         raise Refused(f"{path} must contain settings, one `key: value` per line")
     try:
-        return Settings(**{str(key): _typed(str(key), value) for key, value in found.items()})
+        return Settings(
+            **{str(key): _typed(str(key), value, Settings) for key, value in found.items()}
+        )
     except TypeError as error:
         raise Refused(f"{path} must set `task:` to one of {', '.join(TASKS)}") from error
     except Refused as error:
@@ -266,8 +267,11 @@ def refuse_useless(task: str, changes: Iterable[str]) -> None:
             raise Refused(f"{key} is for {_listed(WITH[key])} only, got task {task}")
 
 
-def parse_changes(texts: Iterable[str]) -> dict[str, Any]:
+def parse_changes(texts: Iterable[str], of: type | None = None) -> dict[str, Any]:
     """Parse `--set key=value …`.
+
+    Args:
+        of: the dataclass with the settings; `Settings` if left out.
 
     Raises:
         Refused: `=` is missing, a key is unknown, or a value has the wrong type.
@@ -282,24 +286,27 @@ def parse_changes(texts: Iterable[str]) -> dict[str, Any]:
                 f"{key.strip()} cannot be changed by --set: use course train {ELSEWHERE[key.strip()]}"
             )
         try:
-            changes[key.strip()] = _typed(key.strip(), yaml.safe_load(value) if value else "")
+            changes[key.strip()] = _typed(
+                key.strip(), yaml.safe_load(value) if value else "", of or Settings
+            )
         except yaml.YAMLError as error:
             raise Refused(f"{key.strip()} cannot be {value!r}") from error
     return changes
 
 
-_TYPES = typing.get_type_hints(Settings)
 _WORDS = {int: "a whole number", float: "a number", bool: "true or false", str: "a word"}
 
 
-def _typed(key: str, value: Any) -> Any:
+def _typed(key: str, value: Any, of: type) -> Any:
     """Return the value as the setting's type."""
-    if key not in _TYPES:
-        near = max(_TYPES, key=lambda name: difflib.SequenceMatcher(None, key, name).ratio())
+    types = typing.get_type_hints(of)
+    if key not in types:
+        near = max(types, key=lambda name: difflib.SequenceMatcher(None, key, name).ratio())
+        explained = f"{of.__module__.replace('.', '/')}.py"
         raise Refused(
-            f"There is no setting {key!r} (did you mean {near!r}?): {EXPLAINED} explains every setting"
+            f"There is no setting {key!r} (did you mean {near!r}?): {explained} explains every setting"
         )
-    wanted = _TYPES[key]
+    wanted = types[key]
     if isinstance(value, str) and wanted is float:
         try:
             return float(value)  # YAML reads 1e-3 as a string, because it has no point

@@ -26,6 +26,8 @@ from training.models.hub import folder_of
 from training.models.pretrained import Pretrained
 from training.program import Program
 from training.progress import waiting
+from training.reasoning import running
+from training.reasoning.reasoner import SETTINGS
 from training.using import evaluation
 from training.using.chat import HELP, PROMPT, Chat, converse
 from training.using.hugging_face_folder import tokenizer
@@ -224,10 +226,14 @@ def speaking(
         Refused: the model cannot be loaded, or the parts cannot be used.
     """
     console = program.console(stderr=True)
+    is_reasoner = (Path(asked) / SETTINGS).exists()
+    if answers is None and is_reasoner:
+        yield running.speaker(program, Path(asked))
+        return
     if answers is None:
         yield _loaded(program, asked, device, data_dir)[0]
         return
-    if Run(Path(asked)).config.exists():
+    if is_reasoner or Run(Path(asked)).config.exists():
         raise Refused("--answers is for published models: a run keeps its own parts")
     path = folder_of(asked, data_dir, console)
     if device not in ("auto", "cpu"):
