@@ -197,9 +197,9 @@ def test_a_model_learns_to_answer_and_to_stop(sources, course_here, tmp_path):
     assert json.loads(course_here("evaluate", "a run", "--json").stdout)["loss"] < 0.1
     done = course_here("export", "a run", "--hugging-face", "folder")
     assert done.exit_code == 0, done.output
-    for model in ("a run", "folder"):
-        done = CliRunner().invoke(app, ["chat", "--pretrained", model, "--tokens", "20",
-                                        "--temperature", "0"], input="77+1\n")  # fmt: skip
+    for model in (["a run"], ["--pretrained", "folder"]):
+        asked = ["chat", *model, "--tokens", "20", "--temperature", "0"]
+        done = CliRunner().invoke(app, asked, input="77+1\n")
         assert done.stdout == "No.\n", done.output
 
 
