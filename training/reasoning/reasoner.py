@@ -1,7 +1,7 @@
 """A small LLaMA that learns to add, in three stages.
 
     pretraining      sums worked out digit by digit: the next token of such text
-    tuning           a few hundred conversations: a question, and an assistant that works it out
+    tuning           forty conversations: a question, and an assistant that works it out
     reinforcement    the model's own answers, of which a program knows the right ones: GRPO
 
 A question is `347+85?`-like, with numbers of `digits` digits; the answer is a line of steps, from the last
@@ -64,15 +64,15 @@ class Recipe:
     d_ff: int = within(1, None, 192)
     seed: int = within(0, 2**31 - 1, 0)
 
-    pretraining_steps: int = within(1, None, 400)
+    pretraining_steps: int = within(1, None, 600)
     pretraining_rate: float = within(0, None, 1e-3)
     batch: int = within(1, None, 64)  # texts, or conversations, of a step
 
-    conversations: int = within(1, 100_000, 60)
+    conversations: int = within(1, 100_000, 40)
     tuning_steps: int = within(1, None, 80)
     tuning_rate: float = within(0, None, 5e-4)
 
-    steps: int = within(1, None, 300)  # of reinforcement learning
+    steps: int = within(1, None, 400)  # of reinforcement learning
     rate: float = within(0, None, 3e-4)
     prompts: int = within(1, None, 16)  # of a step
     group: int = within(2, None, 16)  # answers to each prompt
