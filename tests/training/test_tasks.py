@@ -188,8 +188,14 @@ def test_lower_case_reaches_what_is_measured():
 # --- Shares of a batch ----------------------------------------------------------------------------
 
 
-def test_processes_share_a_batch_out():
-    rows = Rows(torch.arange(1, 11).view(5, 2), torch.arange(1, 16).view(5, 3))
+@pytest.mark.parametrize("labeled", [False, True])
+def test_processes_share_a_batch_out(labeled):
+    """Rows of conversations have labels, too: −100 where nothing is to be predicted."""
+    target = torch.arange(1, 16).view(5, 3)
+    rows = Rows(torch.arange(1, 11).view(5, 2), target)
+    if labeled:
+        rows = Rows(None, target, target.masked_fill(target % 4 == 0, -100))
+        assert rows.tokens == 12
     shares = [rows.share(rank, 2) for rank in range(2)]
     assert sum(map(len, shares)) == 5
     assert sum(share.tokens for share in shares) == rows.tokens
