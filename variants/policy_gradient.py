@@ -56,15 +56,17 @@ def policy_loss(
         ρᵢₜ = πθ(oᵢₜ) / π_old(oᵢₜ)
         L = −1/n Σᵢ Σₜ min(ρᵢₜ Âᵢ, clip(ρᵢₜ, 1 − ε, 1 + ε) Âᵢ)
 
-    The first sum is over the n answers, the second over the tokens where `mask` is True. Where πθ = π_old,
-    the gradient is that of REINFORCE. The sum is not divided by |oᵢ|, as in DeepSeekMath: then a wrong answer
-    would cost less per token, the longer it is. `advantages / mask.sum(-1)` gives that loss.
+    πθ is the model, π_old the one that sampled the answers, Âᵢ an advantage, and ε is `clip`. The first
+    sum is over the n answers, the second over the tokens of an answer, where `mask` is True. Where
+    πθ = π_old, the gradient is that of REINFORCE. DeepSeekMath divides the second sum by |oᵢ|, the length
+    of the answer, and so a wrong answer costs less per token, the longer it is. For that loss, pass
+    `advantages / mask.sum(-1)`.
 
     Raises:
         ValueError: shapes that do not fit, or a negative `clip`.
 
-    Source: Schulman et al. 2017, eq. 7; Shao et al. 2024, eq. 3, without its 1/|oᵢ|, for which see Liu et al.
-    2025, §3.1.
+    Source: Schulman et al. 2017, eq. 7; Shao et al. 2024, eq. 3, without its 1/|oᵢ|, for which see Liu et
+    al. 2025, §3.1.
     """
     _check_shapes(mask, log_probs=log_probs, old_log_probs=old_log_probs)
     if advantages.shape != mask.shape[:-1]:
@@ -96,8 +98,9 @@ def kl_penalty(
 
         k₃ = π_ref/πθ − log(π_ref/πθ) − 1
 
-    The mean of k₃ over samples of πθ is the KL divergence, and every k₃ is at least 0. As in `policy_loss`,
-    it is summed over the tokens of an answer, and averaged over the answers.
+    πθ and π_ref are the probabilities of a sampled token. The mean of k₃ over samples of πθ is the KL
+    divergence, and every k₃ is at least 0. As in `policy_loss`, it is summed over the tokens of an
+    answer, and averaged over the answers.
 
     Raises:
         ValueError: shapes that do not fit.
@@ -107,8 +110,8 @@ def kl_penalty(
     _check_shapes(mask, log_probs=log_probs, reference_log_probs=reference_log_probs)
     # 1. The logarithm of the ratio, the reference above the model, 0 at padding. The reference is fixed.
     log_ratio = (reference_log_probs.detach() - log_probs).masked_fill(~mask, 0.0)  # (…, T)
-    # 2. eˣ − 1 is computed in one piece: near 0, the difference would be lost to rounding.
-    estimate = log_ratio.expm1() - log_ratio  # (…, T)
+    # 2. The estimate for each token, which is 0 where the two agree.
+    estimate = log_ratio.exp() - log_ratio - 1  # (…, T)
     # 3. Sum over the tokens of each answer, average over the answers.
     return estimate.sum(dim=-1).mean()  # ()
 
