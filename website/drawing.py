@@ -48,7 +48,9 @@ INSTEAD = {
     43: "keys and values made of one small latent per token",
     44: "a state whose keys are overwritten, in place of the scores",
     45: "conversations, with a loss on the answers alone",
+    47: "two answers to each prompt, and a loss on their difference",
     48: "answers that the model samples, and a reward in place of labels",
+    49: "many texts with their steps are sampled; a vote picks the answer",
 }
 """What the days after the paper put in place of the parts that are lit."""
 
@@ -78,7 +80,7 @@ FRAMES = (
     Box("encoder × N", 260, 166, 184, 178, (6, 12, 14, 26)),
     Box("decoder × N", 460, 86, 184, 258, (13, 14, 23, 32, 36, 37, 40)),
     Box("training loop", 672, 196, 176, 148, (18, 38, 39)),
-    Box("decoding", 672, 46, 176, 92, (19, 20, 24, 25, 42)),
+    Box("decoding", 672, 46, 176, 92, (19, 20, 24, 25, 42, 49)),
 )
 BLOCKS = (
     # one head
@@ -116,7 +118,7 @@ BLOCKS = (
     # around it
     _block("greedy: the likeliest", AROUND, 58, 19, 22),
     _block("beam: the best few", AROUND, 96, 20, 22),
-    _block("loss, smoothed labels", AROUND, 216, 16, 18, 38, 48),
+    _block("loss, smoothed labels", AROUND, 216, 16, 18, 38, 47, 48),
     _block("gradients", AROUND, 258, 7, 18, 38, 39),
     _block("Adam, learning rate", AROUND, 300, 17, 18, 38, 39, 41),
     _block("translation, BLEU", AROUND, 4, 22),
