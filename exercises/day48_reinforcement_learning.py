@@ -30,7 +30,7 @@ def group_advantages(rewards: Float[Tensor, "*batch G"]) -> Float[Tensor, "*batc
     """
     # 1. The group's mean is the baseline: what these prompts earn anyway.
     # 2. Equal rewards say nothing about which answer is better. Compare them before the mean has rounded.
-    # 3. Divide by the standard deviation, which a group of one does not have.
+    # 3. Divide by the standard deviation; a group of one has none.
     raise NotImplementedError
 
 

@@ -39,7 +39,7 @@ def group_advantages(rewards: Float[Tensor, "*batch G"]) -> Float[Tensor, "*batc
     centered = rewards - rewards.mean(dim=-1, keepdim=True)  # (…, G)
     # 2. Equal rewards say nothing about which answer is better. Compare them before the mean has rounded.
     equal = rewards.amax(dim=-1, keepdim=True) == rewards.amin(dim=-1, keepdim=True)  # (…, 1)
-    # 3. Divide by the standard deviation, which a group of one does not have.
+    # 3. Divide by the standard deviation; a group of one has none.
     variance = centered.square().sum(dim=-1, keepdim=True) / max(rewards.size(-1) - 1, 1)  # (…, 1)
     return (centered / variance.sqrt()).masked_fill(equal, 0.0)  # (…, G)
 
