@@ -11,7 +11,7 @@ from variants.llama import LLaMA, LLaMAConfig
 
 SIZES = "sizes of one are where squeezed axes go astray"
 NOTHING = "random text often repeats nothing"
-LEFT = ("with other hooks", "in another mode", "with other attributes")
+LEFT = ("changed hooks", "changed modes", "changed attributes")
 KEPT = "the result of a training step must not depend on who has looked inside before"
 
 # --- Inputs: models -------------------------------------------------------------------------------
@@ -95,7 +95,7 @@ def found_in(model):
 
 
 def compared(before, model):
-    """Which modules are not as they were before."""
+    """The modules that are not as they were before."""
     after = found_in(model)
     return {
         one: listed(name or "the model" for name in before if before[name][i] != after[name][i])
