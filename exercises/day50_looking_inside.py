@@ -76,8 +76,8 @@ def patch_activation(
     - `model` is called as `model(tokens)`. `module` is a part of it that each run calls once, with a tensor
       as its first positional argument.
     - `tokens` and `source` have one shape, so x and x′ have, too. `where` is any index that `x[where]`
-      takes; by default it is `...`, which means all of x. Only what `module` reads changes: other modules that read
-      the same tensor see it as it is. `tokens` and `source` stay as they are.
+      takes; by default it is `...`, which means all of x. Only what `module` reads changes: other modules
+      that read the same tensor see it as it is. `tokens` and `source` stay as they are.
     - Without a `source`, the model runs once.
     - Return the model's output on `tokens`. Nothing is dropped in either run, whatever the mode.
     - Afterwards the model is as it was, also if one of the runs raises: see `logit_lens`.

@@ -187,8 +187,8 @@ def copying_gpt(vocab: int, context: int, sharpness: float = 30.0) -> GPT:
     """Return a GPT with weights set by hand that continues what repeats. Token 0 begins each row.
 
     The residual stream has a feature for each token, one for each token that came before, and one for each
-    position. Head 0 of layer 0 attends to the position before, and writes which token stands there. Head 0 of
-    layer 1 looks for its own token among these, and writes the token that stands there: the prediction.
+    position. The head of layer 0 attends to the position before, and writes which token it found. The head
+    of layer 1 looks for its own token among these notes, and copies the token at this place: the prediction.
 
     Source: Elhage et al. 2021, "Induction heads" (the mechanism).
     """

@@ -48,7 +48,7 @@ MISCONCEPTIONS = [
                 {"model.eval()": "pass"},
             ),
             "mode_left": (
-                "Your logits are right, but the model is in evaluation mode afterwards. A training run that looks inside now and then would go on without dropout.",
+                "Your logits are right, but the model is in evaluation mode afterwards. A training run that looks inside now and then would continue without dropout.",
                 {"module.training = training": "pass"},
             ),
             "one_mode_for_all": (
