@@ -19,7 +19,7 @@ def some(draw, count):
 
 
 def shuffled(draw, items):
-    """The items in another order."""
+    """The items in a random order."""
     return [items[i] for i in draw.sizes(0, len(items) - 1, len(items))]
 
 
@@ -127,7 +127,7 @@ def ends(draw, case):
 
 @pytest.fixture
 def thousands(draw):
-    """So many samples that the binomial coefficients are larger than any float."""
+    """Thousands of samples, with binomial coefficients that are larger than any float."""
     return {"n": draw.size(4000, 6000), "correct": draw.size(1, 3), "k": draw.size(1000, 2000)}
 
 

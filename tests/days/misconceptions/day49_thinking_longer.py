@@ -40,7 +40,7 @@ MISCONCEPTIONS = [
                 {FIRST_SEEN: "return next((one for one, count in votes.items() if 2 * count > len(answers)), None)"},
             ),
             "nobody_raises": (
-                "If no sample has an answer, your code raises an error. Return None: nobody has won.",
+                "If no sample has an answer, your code raises an error. Return None: there is no winner.",
                 {FIRST_SEEN: "return max(votes, key=votes.__getitem__)"},
             ),
             "first_sample": (
@@ -82,7 +82,7 @@ MISCONCEPTIONS = [
                 {"1.0 - wrong / _": "wrong / _"},
             ),
             "some_wrong": (
-                "You subtract the choices in which all k samples are right. What is left are choices with a wrong sample; you want those with a right one.",
+                "You subtract the choices in which all k samples are right. The remaining choices have a wrong sample; you want those with a right one.",
                 {"math.comb(n - correct, k)": "math.comb(correct, k)"},
             ),
             "exactly_one": (
