@@ -78,7 +78,7 @@ def llama(config):
 
 
 def used(build, config):
-    """A model in the middle of a training run: two parts are frozen, and the norm has a hook of the caller."""
+    """A model in the middle of a training run: two parts are frozen, the norm has a caller's hook."""
     model = build(GPT, config)
     model.blocks[0].feed_forward.eval()
     model.blocks[-1].self_attn.eval()
