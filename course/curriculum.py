@@ -235,6 +235,28 @@ PARTS = (
             "chat_tokens answer_labels pack",
             "variants/instruction.py",
         ),
+        (46, "lora", "LoRA", "LoRALinear add_lora merge_lora", "variants/lora.py"),
+        (
+            47,
+            "preferences",
+            "Preferences",
+            "sequence_log_probs bradley_terry_loss dpo_loss",
+            "variants/preferences.py",
+        ),
+        (
+            48,
+            "reinforcement_learning",
+            "Reinforcement learning",
+            "group_advantages policy_loss kl_penalty",
+            "variants/policy_gradient.py",
+        ),
+        (
+            49,
+            "thinking_longer",
+            "Thinking longer",
+            "majority_vote pass_at_k best_of_n",
+            "variants/test_time.py",
+        ),
         (
             50,
             "looking_inside",
