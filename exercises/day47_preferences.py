@@ -1,0 +1,95 @@
+"""Day 47 · Preferences
+
+Lesson  course lesson 47
+Hints   course hint 47
+Check   course watch 47    (checks at every save; `course check 47` checks once)
+
+Replace each `raise NotImplementedError` with your own code. The numbered comments are a way there; you may
+take another. Earlier days' parts come from the reference, so a day can be skipped.
+`Raises` lists what the reference refuses; no check tests that your code refuses it too.
+"""
+
+import torch.nn.functional as F
+from jaxtyping import Float, Int
+from torch import Tensor
+
+
+def sequence_log_probs(
+    logits: Float[Tensor, "*batch T V"], labels: Int[Tensor, "*batch T"]
+) -> Float[Tensor, "*batch"]:
+    """Return the log-probability of each answer: the sum over its tokens.
+
+        log π(y | x) = Σₜ log softmax(logitsₜ)[labelsₜ],   t where labelsₜ ≠ −100
+
+    `labels` hold the next token at each position, as `answer_labels` of day 45 returns them.
+
+    - `logits` are floats `(…, T, V)`, unnormalized. `labels` are int64 `(…, T)`: ids from 0 to V − 1, or −100
+      where nothing is learned.
+    - The labels are shifted already: position t of `logits` predicts label t, as day 45's `answer_labels`
+      sets them.
+    - Return a tensor `(…)` with the dtype of `logits`: for each answer, the sum of its labels'
+      log-probabilities, not their mean. An answer without labels has 0.
+    - The inputs are not changed. Logits of ±10⁴ give finite numbers.
+    - Gradients reach the logits at positions with a label, and are 0 elsewhere.
+
+    Raises:
+        ValueError: labels that do not have the shape of the logits without their last axis.
+
+    Source: Rafailov et al. 2023, §4, where π(y | x) is the probability of an entire answer, and appendix B.
+    """
+    # 1. Find the positions that count. The others need some index, too: any token will do.
+    # 2. Take the log-probability of each label.
+    # 3. Sum those that count.
+    raise NotImplementedError
+
+
+def bradley_terry_loss(
+    chosen: Float[Tensor, "*batch"], rejected: Float[Tensor, "*batch"]
+) -> Float[Tensor, ""]:
+    """Return the mean negative log-likelihood of the preferences, given the rewards of both answers.
+
+        p(y_w ≻ y_l) = exp(r_w) / (exp(r_w) + exp(r_l)) = σ(r_w − r_l)
+        loss = −mean log p(y_w ≻ y_l)
+
+    - `chosen` and `rejected` are floats of one shape: the rewards of the two answers of each pair.
+    - Return a tensor with no dimensions: the mean over the pairs of −log σ(chosen − rejected), with the
+      natural logarithm.
+    - It is finite for differences of ±10⁴.
+
+    Raises:
+        ValueError: different shapes.
+
+    Source: Bradley & Terry 1952, with exp(r) as an answer's strength; Rafailov et al. 2023, eqs. 1 and 2.
+    """
+    # 1. Average the surprise over the pairs, without ever computing a probability that may be 0.
+    raise NotImplementedError
+
+
+def dpo_loss(
+    policy_chosen: Float[Tensor, "*batch"],
+    policy_rejected: Float[Tensor, "*batch"],
+    reference_chosen: Float[Tensor, "*batch"],
+    reference_rejected: Float[Tensor, "*batch"],
+    beta: float = 0.1,
+) -> Float[Tensor, ""]:
+    """Return the Bradley–Terry loss of the policy's implicit rewards.
+
+        r(y) = β · (log π(y | x) − log π_ref(y | x))
+        loss = −mean log σ(r(y_w) − r(y_l))
+
+    All four are log-probabilities of entire answers. The reference is a constant: no gradient reaches it.
+
+    - The four are floats of one shape, log-probabilities of entire answers, one for each pair.
+    - Return a tensor with no dimensions: the mean over the pairs. It is ln 2 where policy and reference are
+      equal.
+    - No gradient reaches `reference_chosen` and `reference_rejected`, even if they require one.
+    - It is finite where the log-probabilities differ by ±10⁴. `beta` is a positive number.
+
+    Raises:
+        ValueError: different shapes, or a `beta` that is not positive.
+
+    Source: Rafailov et al. 2023, eq. 7.
+    """
+    # 1. How much more likely is each answer than it was for the reference? That is its reward.
+    # 2. Compare the rewards of each pair.
+    raise NotImplementedError

@@ -1,0 +1,21 @@
+"""Normalizers by logsumexp: of the vocabulary for an answer, of the two rewards for a pair."""
+
+import torch
+
+
+def sequence_log_probs(logits, labels):
+    wanted = torch.nn.functional.one_hot(labels.clamp(min=0), logits.shape[-1]).to(logits.dtype)
+    of_label = torch.einsum("...v,...v->...", logits, wanted)
+    known = of_label - torch.logsumexp(logits, dim=-1)
+    return torch.where(labels == -100, torch.zeros_like(known), known).sum(dim=-1)
+
+
+def bradley_terry_loss(chosen, rejected):
+    both = torch.stack([chosen, rejected], dim=-1)
+    return (torch.logsumexp(both, dim=-1) - chosen).sum() / chosen.numel()
+
+
+def dpo_loss(policy_chosen, policy_rejected, reference_chosen, reference_rejected, beta=0.1):
+    policy = torch.stack([policy_chosen, policy_rejected])
+    reference = torch.stack([reference_chosen, reference_rejected]).detach()
+    return bradley_terry_loss(*((policy - reference) * beta))

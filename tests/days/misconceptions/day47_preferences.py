@@ -1,0 +1,191 @@
+"""Day 47: what goes wrong between two answers and the loss on their difference."""
+
+from course.judging.misconceptions import of
+
+MISCONCEPTIONS = [
+    *of(
+        "sequence_log_probs",
+        {
+            "mean_over_labels": (
+                "You divide each answer's sum by the number of its labels. The probability of an answer is the product over its tokens, so its logarithm is "
+                "the sum. A mean is the logarithm of something else, and DPO on means has a different optimum.",
+                {"_.sum(-1)": "_.sum(-1) / counts.sum(-1).clamp(min=1)"},
+            ),
+            "mean_over_row": (
+                "You take a mean over the row. Then an answer's number changes with the padding behind it.",
+                {"_.sum(-1)": "_.mean(-1)"},
+            ),
+            "all_positions": (
+                "You sum over every position. Where the label is −100, nothing is learned, and nothing counts.",
+                {"_.masked_fill(~counts, 0.0)": "_"},
+            ),
+            "raw_logits": (
+                "You sum the labels' logits. A logit becomes a log-probability when the logarithm of the normalizer is subtracted.",
+                {"_.log_softmax(-1)": "_"},
+            ),
+            "probabilities": (
+                "You sum probabilities. The sum over tokens is right for their logarithms.",
+                {"_.log_softmax(-1)": "_.softmax(-1)"},
+            ),
+            "softmax_over_time": (
+                "You normalize over the positions. At each position, the probabilities of all tokens sum to 1.",
+                {"_.log_softmax(-1)": "_.log_softmax(-2)"},
+            ),
+            "product": (
+                "You return the answer's probability, not its logarithm. For an answer of a few hundred tokens, it is 0 in float32.",
+                {"_.sum(-1)": "_.sum(-1).exp()"},
+            ),
+            "negated": (
+                "Your sign is that of a loss. A log-probability is never positive.",
+                {"_.sum(-1)": "-_.sum(-1)"},
+            ),
+            "shifted_again": (
+                "You shift labels and logits against each other. `answer_labels` has done that: position t of the labels is what position t of the "
+                "logits predicts.",
+                {
+                    "3: log_probs.masked_fill(~counts, 0.0)": "logits[..., :-1, :].log_softmax(-1).gather(-1, index[..., 1:, :]).squeeze(-1).masked_fill(~counts[..., 1:], 0.0)"
+                },
+            ),
+            "token_0_ignored": (
+                "You leave out labels that are 0. That is a token like any other; −100 alone marks what is not learned.",
+                {"labels != -100": "labels > 0"},
+            ),
+            "one_sum": (
+                "You sum over the whole batch. Each answer needs a number of its own.",
+                {"_.sum(-1)": "_.sum()"},
+            ),
+            "likeliest_token": (
+                "You take each position's most likely token. The answer that was given is in `labels`.",
+                {"_.gather(-1, index).squeeze(-1)": "_.amax(-1)"},
+            ),
+            "no_gradient": (
+                "Your log-probabilities are right, but no gradient goes through them. Without gradients is the caller's choice, for the reference.",
+                {"_.sum(-1)": "_.sum(-1).detach()"},
+            ),
+            "labels_overwritten": (
+                "You write into the labels that you were given: the −100 are gone when they are used again, for the reference.",
+                {"labels.masked_fill(_, 0)": "labels.masked_fill_(_, 0)"},
+            ),
+            "log_of_softmax": (
+                "Your log-probabilities are right, until a probability is too small for its dtype: then its logarithm is −∞. Compute the logarithm of the "
+                "softmax in one step.",
+                {"_.log_softmax(-1)": "_.softmax(-1).log()"},
+            ),
+            "mean_of_nothing": (
+                "You divide each answer's sum by the number of its labels. That is a mean and not a sum; an answer without labels becomes NaN.",
+                {"_.sum(-1)": "_.sum(-1) / counts.sum(-1)"},
+            ),
+        },
+    ),
+    *of(
+        "bradley_terry_loss",
+        {
+            "swapped": (
+                "Your loss falls when the *rejected* answer gets the larger reward.",
+                {"chosen - rejected": "rejected - chosen"},
+            ),
+            "summed": (
+                "You sum over the pairs. With the mean, the learning rate does not depend on the size of the batch.",
+                {"_.mean()": "_.sum()"},
+            ),
+            "not_reduced": (
+                "You return a loss for each pair. Average them.",
+                {"_.mean()": "_"},
+            ),
+            "sign": (
+                "You return the log-likelihood. To minimize it would make the preferences as unlikely as possible.",
+                {"-_.mean()": "_.mean()"},
+            ),
+            "no_logarithm": (
+                "Your loss is the probability of the wrong order, without a logarithm. It is bounded, so a pair that is badly wrong has hardly any gradient.",
+                {"-F.logsigmoid(_).mean()": "F.sigmoid(-(_)).mean()"},
+            ),
+            "no_sigmoid": (
+                "Your loss is the difference of the rewards itself. It has no end: a pair in the right order pulls as strongly as one in the wrong order.",
+                {"F.logsigmoid(_)": "(_)"},
+            ),
+            "mean_first": (
+                "You average the rewards before you compare. Each pair is a comparison of its own: average the losses.",
+                {"F.logsigmoid(chosen - rejected).mean()": "F.logsigmoid((chosen - rejected).mean())"},
+            ),
+            "hinge": (
+                "Your loss is a hinge: 0 as soon as the chosen answer leads by 1. Bradley and Terry's likelihood gives −log σ.",
+                {"-F.logsigmoid(_).mean()": "F.relu(1 - (_)).mean()"},
+            ),
+            "base_2": (
+                "Your logarithm has the base 2. The loss is in nats, with the natural logarithm.",
+                {"_.mean()": "_.mean() / 0.6931471805599453"},
+            ),
+            "log_of_sigmoid": (
+                "Your loss is right, until the rewards are far apart: a sigmoid that is 0 in its dtype has the logarithm −∞. PyTorch has both in one function.",
+                {"F.logsigmoid(_)": "F.sigmoid(_).log()"},
+            ),
+        },
+    ),
+    *of(
+        "dpo_loss",
+        {
+            "no_reference": (
+                "You leave the reference out: your reward is the log-probability itself. Then nothing holds the policy near the model that it started "
+                "from, and an answer that was likely before counts as good.",
+                {"_ - reference_chosen.detach()": "_", "_ - reference_rejected.detach()": "_"},
+            ),
+            "reference_trained": (
+                "Your loss is right, but its gradient also reaches the reference. Then the loss can fall by making the reference worse.",
+                {"reference_chosen.detach()": "reference_chosen", "reference_rejected.detach()": "reference_rejected"},
+            ),
+            "policy_detached": (
+                "Your loss is right, but no gradient reaches the policy.",
+                {"policy_chosen - _": "policy_chosen.detach() - _", "policy_rejected - _": "policy_rejected.detach() - _"},
+            ),
+            "chosen_alone": (
+                "No gradient reaches the rejected answer. Both answers of a pair are trained: one to become more likely, the other one less.",
+                {"policy_rejected - _": "policy_rejected.detach() - _"},
+            ),
+            "reference_rejected_forgotten": (
+                "You subtract the reference from one of the two answers only. Each answer is compared with what the reference gave *that* answer.",
+                {"_ - reference_rejected.detach()": "_"},
+            ),
+            "references_swapped": (
+                "You subtract the reference of the other answer. The reward of an answer compares two models on the same answer.",
+                {"policy_chosen - _": "policy_chosen - reference_rejected.detach()", "policy_rejected - _": "policy_rejected - reference_chosen.detach()"},
+            ),
+            "ratio_of_logarithms": (
+                "You divide one log-probability by the other. The logarithm of a ratio is the *difference* of the logarithms.",
+                {
+                    "policy_chosen - reference_chosen.detach()": "policy_chosen / reference_chosen.detach()",
+                    "policy_rejected - reference_rejected.detach()": "policy_rejected / reference_rejected.detach()",
+                },
+            ),
+            "no_beta": (
+                "`beta` changes nothing in your loss. It says how far the policy may go from the reference.",
+                {"beta * (policy_chosen - _)": "(policy_chosen - _)", "beta * (policy_rejected - _)": "(policy_rejected - _)"},
+            ),
+            "beta_outside": (
+                "Your `beta` multiplies the loss. It belongs inside the sigmoid, where it turns a log-ratio into a reward; outside, it only scales the gradient.",
+                {
+                    "beta * (policy_chosen - _)": "(policy_chosen - _)",
+                    "beta * (policy_rejected - _)": "(policy_rejected - _)",
+                    "bradley_terry_loss(..., ...)": "beta * bradley_terry_loss(chosen, rejected)",
+                },
+            ),
+            "beta_divides": (
+                "You divide by `beta`. In the optimum the reward is divided by it, so the log-ratio is multiplied.",
+                {"beta * (policy_chosen - _)": "(policy_chosen - _) / beta", "beta * (policy_rejected - _)": "(policy_rejected - _) / beta"},
+            ),
+            "beta_on_the_policy": (
+                "You multiply the policy's log-probability by `beta`, but not the reference's.",
+                {"beta * (policy_chosen - _)": "(beta * policy_chosen - _)", "beta * (policy_rejected - _)": "(beta * policy_rejected - _)"},
+            ),
+            "rejected_preferred": (
+                "Your difference has the wrong sign: the loss makes the rejected answer more likely. An answer's reward is policy minus reference, and a "
+                "pair's margin is chosen minus rejected.",
+                {"bradley_terry_loss(..., ...)": "bradley_terry_loss(rejected, chosen)"},
+            ),
+            "squared": (
+                "Your loss is a square: it asks for a margin of 1/(2·beta), as IPO does. DPO has −log σ.",
+                {"bradley_terry_loss(..., ...)": "((chosen - rejected) / beta - 1 / (2 * beta)).square().mean()"},
+            ),
+        },
+    ),
+]

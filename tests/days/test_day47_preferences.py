@@ -1,0 +1,219 @@
+"""Day 47 · sequence_log_probs(logits, labels), bradley_terry_loss(chosen, rejected), dpo_loss(…, beta)."""
+
+import pytest
+
+from course.checks.authoring import backward, gradients, wanting_gradients
+
+FAR = "differences in the thousands occur with long answers; few models get there"
+CUT = "an answer without labels occurs where a long prompt was cut off"
+
+
+# --- Inputs ---------------------------------------------------------------------------------------
+
+
+def answers(draw, before, t, vocab, scale=2.0):
+    """Logits, and labels that are kept at some positions, more in one answer than in another."""
+    labels = draw.integers(0, vocab - 1, *before, t)
+    kept = draw.mask(*before, t)
+    return {
+        "logits": draw.normal(*before, t, vocab, scale=scale),
+        "labels": labels.masked_fill(~kept, -100),
+    }
+
+
+def batch(draw, **how):
+    """A few answers, of which the first has two labels more than the second."""
+    rows, t, vocab = draw.sizes(4, 9, 3)
+    found = answers(draw, [rows], t, vocab, **how)
+    labels = found["labels"]
+    labels[:2] = -100
+    labels[0, 1:4] = draw.integers(1, vocab - 1, 3)
+    labels[1, 2] = draw.size(1, vocab - 1)
+    labels[2, 0] = 0  # a token like any other
+    return found
+
+
+@pytest.fixture
+def given(draw):
+    """A batch of answers of different lengths."""
+    return batch(draw)
+
+
+@pytest.fixture
+def alone(draw):
+    """One answer, without a batch."""
+    return answers(draw, [], *draw.sizes(4, 9, 2))
+
+
+@pytest.fixture
+def paired(draw):
+    """Two answers for each prompt: one leading axis more."""
+    rows, t, vocab = draw.sizes(3, 8, 3)
+    return answers(draw, [rows, 2], t, vocab)
+
+
+@pytest.fixture
+def certain(draw):
+    """Logits in the thousands: most labels have a probability of 0 in float32."""
+    return batch(draw, scale=4000.0)
+
+
+@pytest.fixture
+def cut_off(draw):
+    """A batch whose last answer has no labels."""
+    found = batch(draw)
+    found["labels"][-1] = -100
+    return found
+
+
+@pytest.fixture
+def rewards(draw):
+    """The rewards of the answers of several pairs; the wrong answer leads in some."""
+    pairs = draw.size(4, 8)
+    found = {name: draw.normal(pairs, scale=1.5) for name in ("chosen", "rejected")}
+    found["chosen"][0] = found["rejected"][0] - 1.0
+    return found
+
+
+@pytest.fixture
+def rewards_far_apart(draw):
+    """Three pairs: the right answer leads by thousands, neither leads much, the wrong one leads."""
+    near = draw.normal(3)
+    return {"chosen": near + near.new_tensor([6000.0, 0.0, -9000.0]), "rejected": draw.normal(3)}
+
+
+def log_probs(draw, pairs):
+    """The four log-probabilities of each pair: around −9, and the reference not far from the policy."""
+    sides = ("chosen", "rejected")
+    policy = {f"policy_{side}": draw.normal(pairs, mean=-9.0, scale=3.0) for side in sides}
+    reference = {
+        f"reference_{side}": policy[f"policy_{side}"] + draw.normal(pairs, mean=0.5, scale=2.0)
+        for side in sides
+    }
+    return policy | reference
+
+
+@pytest.fixture
+def four(draw):
+    """Log-probabilities of several pairs, and a beta."""
+    return log_probs(draw, draw.size(4, 8)) | {"beta": float(draw.uniform(0.2, 0.7))}
+
+
+@pytest.fixture
+def without_beta(draw):
+    """Log-probabilities of several pairs."""
+    return log_probs(draw, draw.size(4, 8))
+
+
+@pytest.fixture
+def equal(draw):
+    """A policy that is its reference still, and a beta."""
+    found = log_probs(draw, draw.size(4, 8))
+    for side in ("chosen", "rejected"):
+        found[f"reference_{side}"] = found[f"policy_{side}"].clone()
+    return found | {"beta": float(draw.uniform(0.2, 0.7))}
+
+
+@pytest.fixture
+def four_far_apart(draw):
+    """Two pairs of which a policy is certain, rightly and wrongly."""
+    found = log_probs(draw, 2) | {"beta": float(draw.uniform(0.5, 0.9))}
+    shift = found["policy_chosen"].new_tensor([-500.0, -8000.0])
+    found["policy_chosen"] = found["policy_chosen"] + shift
+    found["policy_rejected"] = found["policy_rejected"] + shift.flip(0)
+    return found
+
+
+def differentiated(loss, inputs):
+    """A loss with its gradients."""
+    inputs = wanting_gradients(inputs)
+    found = loss(**inputs)
+    backward(found)
+    return {"loss": found, "gradients": gradients(inputs)}
+
+
+# --- sequence_log_probs ---------------------------------------------------------------------------
+
+
+@pytest.mark.on_devices
+def test_log_probs(answer, given):
+    """The log-probability of an answer is the sum over its labels."""
+    return {"log_probs": answer.sequence_log_probs(**given)}
+
+
+def test_shapes(answer, alone, paired):
+    """There may be no batch, or one of pairs."""
+    return {
+        "one answer": answer.sequence_log_probs(**alone),
+        "pairs": answer.sequence_log_probs(**paired),
+    }
+
+
+def test_gradients_of_the_logits(answer, given):
+    """Gradients reach the positions with a label, and are 0 elsewhere."""
+    inputs = wanting_gradients(given)
+    backward(answer.sequence_log_probs(**inputs))
+    return {"gradients": gradients(inputs)}
+
+
+def test_labels_stay(answer, given):
+    """Logits and labels are used again, and stay as they are."""
+    answer.sequence_log_probs(**given)
+    return given
+
+
+@pytest.mark.watertight(FAR)
+def test_certain_models(answer, certain):
+    """Logits in the thousands give finite numbers."""
+    return {"log_probs": answer.sequence_log_probs(**certain)}
+
+
+@pytest.mark.watertight(CUT)
+def test_no_labels(answer, cut_off):
+    """An answer without labels has the log-probability 0."""
+    return {"log_probs": answer.sequence_log_probs(**cut_off)}
+
+
+# --- bradley_terry_loss ---------------------------------------------------------------------------
+
+
+def test_preferences(answer, rewards):
+    """The loss is the mean of −log σ(chosen − rejected), and pulls the two rewards apart."""
+    return differentiated(answer.bradley_terry_loss, rewards)
+
+
+@pytest.mark.watertight(FAR)
+def test_far_rewards(answer, rewards_far_apart):
+    """A wrong order by thousands costs thousands, not infinity."""
+    return differentiated(answer.bradley_terry_loss, rewards_far_apart)
+
+
+# --- dpo_loss -------------------------------------------------------------------------------------
+
+
+@pytest.mark.on_devices
+def test_loss(answer, four):
+    """An answer's reward is beta times how much its log-probability has grown since the reference."""
+    return {"loss": answer.dpo_loss(**four)}
+
+
+def test_default_beta(answer, without_beta):
+    """Without a beta, 0.1 is used."""
+    return {"loss": answer.dpo_loss(**without_beta)}
+
+
+@pytest.mark.constant("loss", "ln 2, whatever the log-probabilities")
+def test_equal_policies(answer, equal):
+    """Where policy and reference are equal, the loss is ln 2, and its gradient depends on beta alone."""
+    return differentiated(answer.dpo_loss, equal)
+
+
+def test_gradients(answer, four):
+    """The gradient raises the chosen answer and lowers the rejected one; the reference gets none."""
+    return differentiated(answer.dpo_loss, four)
+
+
+@pytest.mark.watertight(FAR)
+def test_far_policies(answer, four_far_apart):
+    """A pair in the wrong order by thousands still gives a finite loss and a gradient."""
+    return differentiated(answer.dpo_loss, four_far_apart)
