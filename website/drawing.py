@@ -104,7 +104,7 @@ BLOCKS = (
     _block("attention to the source", DECODER, 220, 4, 9, 13, *MODEL, 27),
     _block("add & norm", DECODER, 262, 11, 13, *MODEL, *GPT, 27, 28, *LAYER),
     _block("masked self-attention", DECODER, 300, 3, 4, 9, 13, *MODEL, *GPT, 25, 27, *LAYER),
-    _block("linear, log-softmax", DECODER, 40, 1, *MODEL, *GPT, 24, 27, 42, 50),
+    _block("linear, log-softmax", DECODER, 40, 1, *MODEL, *GPT, 24, 27, 42, 49, 50),
     # below both
     _block("+ positional encoding", ENCODER, 362, 5, 10, *MODEL, *BERT, *POSITIONS),
     _block("+ positional encoding", DECODER, 362, 5, 10, *MODEL, *GPT, *POSITIONS),
