@@ -30,7 +30,7 @@ def group_advantages(rewards: Float[Tensor, "*batch G"]) -> Float[Tensor, "*batc
     """
     # 1. The group's mean is the baseline: what these prompts earn anyway.
     # 2. Equal rewards say nothing about which answer is better. Compare them before the mean has rounded.
-    # 3. Divide by the standard deviation, which a group of one does not have.
+    # 3. Divide by the standard deviation; a group of one has none.
     raise NotImplementedError
 
 
@@ -46,10 +46,11 @@ def policy_loss(
         ρᵢₜ = πθ(oᵢₜ) / π_old(oᵢₜ)
         L = −1/n Σᵢ Σₜ min(ρᵢₜ Âᵢ, clip(ρᵢₜ, 1 − ε, 1 + ε) Âᵢ)
 
-    πθ is the model, π_old the one that sampled the answers, Âᵢ an advantage, and ε is `clip`. The first sum is
-    over the n answers, the second over the tokens of an answer, where `mask` is True. Where πθ = π_old, the
-    gradient is that of REINFORCE. DeepSeekMath divides the second sum by |oᵢ|, the answer's length, and so a
-    wrong answer costs less per token, the longer it is. `advantages / mask.sum(-1)` gives that loss.
+    πθ is the model, π_old the one that sampled the answers, Âᵢ an advantage, and ε is `clip`. The first
+    sum is over the n answers, the second over the tokens of an answer, where `mask` is True. Where
+    πθ = π_old, the gradient is that of REINFORCE. DeepSeekMath divides the second sum by |oᵢ|, the length
+    of the answer, and so a wrong answer costs less per token, the longer it is. For that loss, pass
+    `advantages / mask.sum(-1)`.
 
     - `log_probs`, `old_log_probs` and `mask` are `(…, T)`: log-probabilities of the sampled tokens, and True
       where a token belongs to its answer. `advantages` are `(…)`: one number for each answer, which all
@@ -62,8 +63,8 @@ def policy_loss(
     Raises:
         ValueError: shapes that do not fit, or a negative `clip`.
 
-    Source: Schulman et al. 2017, eq. 7; Shao et al. 2024, eq. 3, without its 1/|oᵢ|, for which see Liu et al.
-    2025, §3.1.
+    Source: Schulman et al. 2017, eq. 7; Shao et al. 2024, eq. 3, without its 1/|oᵢ|, for which see Liu et
+    al. 2025, §3.1.
     """
     # 1. The ratio of the probabilities, 1 at padding. Only the model that is trained gets a gradient.
     # 2. Each token has its answer's advantage.
@@ -83,8 +84,8 @@ def kl_penalty(
         k₃ = π_ref/πθ − log(π_ref/πθ) − 1
 
     πθ and π_ref are the probabilities of a sampled token. The mean of k₃ over samples of πθ is the KL
-    divergence, and every k₃ is at least 0. As in `policy_loss`, it is summed over the tokens of an answer, and
-    averaged over the answers.
+    divergence, and every k₃ is at least 0. As in `policy_loss`, it is summed over the tokens of an
+    answer, and averaged over the answers.
 
     - Shapes, mask and average are those of `policy_loss`. Return a 0-d tensor.
     - k₃ is computed from the two log-probabilities of each sampled token, and from no other token of the

@@ -39,7 +39,7 @@ def group_advantages(rewards: Float[Tensor, "*batch G"]) -> Float[Tensor, "*batc
     centered = rewards - rewards.mean(dim=-1, keepdim=True)  # (…, G)
     # 2. Equal rewards say nothing about which answer is better. Compare them before the mean has rounded.
     equal = rewards.amax(dim=-1, keepdim=True) == rewards.amin(dim=-1, keepdim=True)  # (…, 1)
-    # 3. Divide by the standard deviation, which a group of one does not have.
+    # 3. Divide by the standard deviation; a group of one has none.
     variance = centered.square().sum(dim=-1, keepdim=True) / max(rewards.size(-1) - 1, 1)  # (…, 1)
     return (centered / variance.sqrt()).masked_fill(equal, 0.0)  # (…, G)
 
@@ -56,16 +56,17 @@ def policy_loss(
         ρᵢₜ = πθ(oᵢₜ) / π_old(oᵢₜ)
         L = −1/n Σᵢ Σₜ min(ρᵢₜ Âᵢ, clip(ρᵢₜ, 1 − ε, 1 + ε) Âᵢ)
 
-    πθ is the model, π_old the one that sampled the answers, Âᵢ an advantage, ε is `clip`. The first sum is
-    over the n answers, the second over the tokens of an answer, where `mask` is True. Where πθ = π_old, the
-    gradient is that of REINFORCE. DeepSeekMath divides the second sum by |oᵢ|, the answer's length, and so a
-    wrong answer costs less per token, the longer it is. `advantages / mask.sum(-1)` gives that loss.
+    πθ is the model, π_old the one that sampled the answers, Âᵢ an advantage, and ε is `clip`. The first
+    sum is over the n answers, the second over the tokens of an answer, where `mask` is True. Where
+    πθ = π_old, the gradient is that of REINFORCE. DeepSeekMath divides the second sum by |oᵢ|, the length
+    of the answer, and so a wrong answer costs less per token, the longer it is. For that loss, pass
+    `advantages / mask.sum(-1)`.
 
     Raises:
         ValueError: shapes that do not fit, or a negative `clip`.
 
-    Source: Schulman et al. 2017, eq. 7; Shao et al. 2024, eq. 3, without its 1/|oᵢ|, for which see Liu et al.
-    2025, §3.1.
+    Source: Schulman et al. 2017, eq. 7; Shao et al. 2024, eq. 3, without its 1/|oᵢ|, for which see Liu et
+    al. 2025, §3.1.
     """
     _check_shapes(mask, log_probs=log_probs, old_log_probs=old_log_probs)
     if advantages.shape != mask.shape[:-1]:
@@ -98,8 +99,8 @@ def kl_penalty(
         k₃ = π_ref/πθ − log(π_ref/πθ) − 1
 
     πθ and π_ref are the probabilities of a sampled token. The mean of k₃ over samples of πθ is the KL
-    divergence, and every k₃ is at least 0. As in `policy_loss`, it is summed over the tokens of an answer and
-    averaged over the answers.
+    divergence, and every k₃ is at least 0. As in `policy_loss`, it is summed over the tokens of an
+    answer, and averaged over the answers.
 
     Raises:
         ValueError: shapes that do not fit.

@@ -76,7 +76,7 @@ def answers(draw, before, change=0.6, padded=True, **how):
     return {
         "log_probs": log_probs,
         "other": log_probs + change * draw.normal(*before, length, **how),
-        "mask": positions < (lengths if padded else length),
+        "mask": positions < (lengths if padded else length + 0 * lengths),
     }
 
 

@@ -135,7 +135,7 @@ def test_a_learners_parts_train_and_what_is_the_references_is_said(tiny, answers
     assert "Yours (1): group_advantages" in done.output
     assert "Day 48" in done.output  # it fails its checks, which is told first
     places = [done.output.index(words) for words in running.WORDS.values()]
-    assert places == sorted(places) and done.output.count("answered right") == 3
+    assert places == sorted(places) and done.output.count("new questions are right") == 3
     shutil.rmtree(tiny / "mine")  # the run keeps its own copy
     more = ["--from", "run", "--task", "sums", "--steps", "2", "--set", "group=6", "--out", "more"]
     done = run("train", "grpo", *more)

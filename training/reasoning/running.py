@@ -216,11 +216,13 @@ def _report(console: Console, loaded: Reasoner, stage: Stage) -> None:
     """The share of right answers after a stage, and an example."""
     questions = loaded.prompts()
     a, b = next(iter(questions))
-    share = loaded.progress.shares[stage.name]
-    console.print(Text(f"{share:.0%} of {len(questions)} new questions answered right", "passed"))
+    sampled, best = loaded.progress.shares[stage.name]
+    words = f"{sampled:.0%} of its answers to {len(questions)} new questions are right"
+    words += f", {best:.0%} at temperature 0"
+    console.print(Text(words, "passed"), soft_wrap=True)
     if stage.name == "pretraining":
-        plain = loaded.share_right(loaded.prompts(plain=True))
-        words = f"{plain:.0%} where the text begins as in pretraining, without a question"
-        console.print(Text(words, "quiet"))
+        sampled, best = loaded.shares_right(loaded.prompts(plain=True))
+        words = f"{sampled:.0%} and {best:.0%} where the text begins as those of pretraining do"
+        console.print(Text(words, "quiet"), soft_wrap=True)
     example = loaded.reply(f"{a}+{b}?", 0.0).replace("\n", "  →  ")
     console.print(Text(f"  {a}+{b}?  {example}\n", "quiet"), soft_wrap=True)

@@ -169,7 +169,7 @@ MISCONCEPTIONS = [
                 "You average half the squared logarithm of the ratio (k₂). Near 0 it is close to k₃, and its mean is not the KL divergence.",
                 {"log_ratio.exp() - log_ratio - 1": "log_ratio.square() / 2"},
             ),
-            "ratio_inverted": (
+            "reference_below": (
                 "Your ratio is the model's probability over the reference's. In k₃ the reference is above: the tokens are sampled from the model.",
                 {"reference_log_probs.detach() - log_probs": "log_probs - reference_log_probs.detach()"},
             ),
@@ -181,23 +181,23 @@ MISCONCEPTIONS = [
                 "Your penalty is the ratio minus 1. Its mean is 0 for any two models; the logarithm is what makes it a divergence.",
                 {"log_ratio.exp() - log_ratio - 1": "log_ratio.exp() - 1"},
             ),
-            "divided_by_each_length": (
+            "penalty_by_length": (
                 "You average over the tokens of each answer. Here they are summed, as in `policy_loss`.",
                 {"estimate.sum(dim=-1).mean()": "(estimate.sum(dim=-1) / mask.sum(dim=-1)).mean()"},
             ),
-            "mean_over_all_tokens": (
+            "penalty_by_tokens": (
                 "You average over all tokens of the step. Here each answer's tokens are summed, and the sums averaged over the answers.",
                 {"estimate.sum(dim=-1).mean()": "estimate.sum() / mask.sum()"},
             ),
-            "summed_over_answers": (
+            "penalty_summed": (
                 "You sum over the answers. Average over them, as in `policy_loss`.",
                 {"estimate.sum(dim=-1).mean()": "estimate.sum()"},
             ),
-            "padding_counts": (
+            "padding_penalized": (
                 "Padding counts in your penalty. After the end of an answer, nothing is the model's choice.",
                 {"(_).masked_fill(~mask, 0.0)": "_"},
             ),
-            "masked_too_late": (
+            "penalty_masked_too_late": (
                 LATE,
                 {"(_).masked_fill(~mask, 0.0)": "_", "estimate.sum(dim=-1)": "(estimate * mask).sum(dim=-1)"},
             ),
