@@ -6,9 +6,6 @@ tokens and random state, and must have the same gradients, bit by bit.
 
     kept        bytes allocated by the forward pass and not freed at its end; with checkpoints at most 40%
                 of those without.
-    saved       bytes that autograd saves, each storage once and without parameters
-                (`torch.autograd.graph.saved_tensors_hooks`), and the inputs that checkpoints store. Part of
-                kept.
     peak        the maximum of bytes allocated in the step, without parameters but with their gradients;
                 at most 40% as well.
     time        CPU seconds, alternating; the median ratio of a round may be at most 1.45.
@@ -16,7 +13,6 @@ tokens and random state, and must have the same gradients, bit by bit.
 A storage counts from the operation that creates it until it is freed.
 
     python benchmarks/efficient.py
-    python benchmarks/efficient.py --rounds 15 --json efficient.json
 """
 
 from __future__ import annotations
@@ -32,7 +28,6 @@ from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from variants import efficient
 from variants.efficient import CheckpointedGPT
 from variants.gpt import GPT, GPTConfig
 
@@ -115,7 +110,7 @@ class Allocations(TorchDispatchMode):
 
 
 def sizes_of(model: nn.Module, tokens: Tensor) -> dict[str, int]:
-    """Return bytes at the end of the forward pass, saved by autograd, and at the peak."""
+    """Return bytes at the end of the forward pass, and at the peak."""
     model.zero_grad()
     with Allocations() as seen:
         for one in (*model.parameters(), tokens):
@@ -124,34 +119,7 @@ def sizes_of(model: nn.Module, tokens: Tensor) -> dict[str, int]:
         kept = seen.now
         loss.backward()
         peak = seen.peak
-    return {"kept": kept, "saved": saved_by(model, tokens), "peak": peak}
-
-
-def saved_by(model: nn.Module, tokens: Tensor) -> int:
-    """Return bytes that autograd saves in the forward pass and that checkpoints store."""
-    parameters = {one.untyped_storage().data_ptr() for one in model.parameters()}
-    storages: dict[int, torch.UntypedStorage] = {}  # stored, so that no address is reused
-
-    def note(tensor: Tensor) -> Tensor:
-        storage = tensor.untyped_storage()
-        if storage.data_ptr() not in parameters:
-            storages[storage.data_ptr()] = storage
-        return tensor
-
-    checkpoint = efficient.checkpoint
-
-    def noted(function: Any, *inputs: Any) -> Any:
-        for one in inputs:
-            note(one)
-        return checkpoint(function, *inputs)
-
-    try:
-        efficient.checkpoint = noted
-        with torch.autograd.graph.saved_tensors_hooks(note, lambda tensor: tensor):
-            loss_of(model, tokens)
-    finally:
-        efficient.checkpoint = checkpoint
-    return sum(one.nbytes() for one in storages.values())
+    return {"kept": kept, "peak": peak}
 
 
 def show(sizes: dict[str, dict[str, int]], seconds: frame.Taken, rounds: int) -> dict[str, float]:

@@ -8,7 +8,6 @@ the search for a diagnosis.
 
     python benchmarks/feedback.py                 every day, three rounds
     python benchmarks/feedback.py --warm          `course watch` alone
-    python benchmarks/feedback.py --warm --beside 2      with two busy processes beside it
     python benchmarks/feedback.py --rounds 9 --days 2 14 --json feedback.json
 """
 
@@ -224,7 +223,6 @@ def main() -> None:
     parser = frame.options(__doc__, rounds=3)
     parser.add_argument("--days", type=int, nargs="*", help="all if left out")
     parser.add_argument("--warm", action="store_true", help="`course watch` alone")
-    parser.add_argument("--beside", type=int, default=0, help="busy processes beside it")
     arguments = parser.parse_args()
     days = [
         day for day in DAYS if day.ready and (not arguments.days or day.number in arguments.days)
@@ -235,7 +233,6 @@ def main() -> None:
     figures: dict[str, Waits] = {}
     with (
         tempfile.TemporaryDirectory() as cache,
-        frame.busy(arguments.beside),
         Live(lines, console=frame.console, auto_refresh=False),
     ):
         os.environ["COURSE_CACHE"] = cache

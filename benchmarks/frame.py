@@ -14,8 +14,7 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
@@ -65,20 +64,6 @@ def in_a_process(script: str, *case: str, **environment: str) -> Any:
     if done.returncode:
         raise RuntimeError(done.stderr)
     return json.loads(done.stdout)
-
-
-@contextmanager
-def busy(processes: int) -> Iterator[None]:
-    """Keep a number of other processes computing."""
-    others = [
-        subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(processes)
-    ]
-    try:
-        yield
-    finally:
-        for other in others:
-            other.kill()
-            other.wait()
 
 
 # --- Measuring ------------------------------------------------------------------------------------

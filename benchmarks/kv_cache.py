@@ -6,12 +6,12 @@ A `CachedGPT` of 4 layers, width 256 and 4 heads with random weights, float32, o
                 alternating; both must give the same tokens. The ratio is of the same round.
 
     python benchmarks/kv_cache.py
-    python benchmarks/kv_cache.py --rounds 15 --json kv_cache.json
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 import frame
 import torch
@@ -25,54 +25,36 @@ CONFIG = GPTConfig(
     vocab=1000, context=1024, n_layers=4, n_heads=4, d_model=256, d_ff=1024, dropout=0.0
 )
 PROMPT, NEW = 16, 256
-CACHED, PLAIN = "cached", "not cached"
 
 
 def main() -> None:
     """Measure, print and assert."""
     given = frame.options(__doc__, rounds=7).parse_args()
     facts = frame.on_one_thread(25)
-    model = random_model()
-    decoding = decode_in_turns(model, given.rounds)
-    show(decoding, given.rounds)
-    frame.write({"machine": facts, "decoding": decoding}, given.json)
-
-
-def random_model() -> CachedGPT:
-    """Return a model with weights five times as large as at initialization, where it would repeat a token."""
     model = CachedGPT(CONFIG).eval()
     with torch.no_grad():
         for parameter in model.parameters():
             if parameter.dim() == 2:
-                parameter.mul_(5)
-    return model
-
-
-def decode_in_turns(model: CachedGPT, rounds: int) -> frame.Taken:
-    """Return the seconds of every round, both ways, after checking that the tokens are the same."""
+                parameter.mul_(5)  # as initialized, it would repeat a token
     prompt = torch.randint(CONFIG.vocab, (1, PROMPT))
     texts: dict[str, Tensor] = {}
 
     def decode(name: str, way: Callable[..., Tensor]) -> None:
         texts[name] = way(model, prompt, NEW, temperature=0.0)
 
-    ways = {
-        CACHED: lambda: frame.cpu_seconds(lambda: decode(CACHED, generate_cached)),
-        PLAIN: lambda: frame.cpu_seconds(lambda: decode(PLAIN, generate)),
-    }
-    found = frame.in_turns(ways, rounds)
-    assert texts[CACHED].tolist() == texts[PLAIN].tolist()
-    assert len(texts[CACHED][0, PROMPT:].unique()) > NEW // 8, "too few different tokens"
-    return found
-
-
-def show(decoding: frame.Taken, rounds: int) -> None:
-    """Print a table."""
-    lines = frame.table([""], ["seconds", "range"], f"{NEW} tokens, greedily, medians of {rounds}")
-    for way, seconds in decoding.items():
+    ways = {"cached": generate_cached, "not cached": generate}
+    found = frame.timed_in_turns(
+        {name: partial(decode, name, way) for name, way in ways.items()}, given.rounds
+    )
+    assert torch.equal(*texts.values()), "the tokens differ"
+    assert len(texts["cached"][0, PROMPT:].unique()) > NEW // 8, "too few different tokens"
+    title = f"{NEW} tokens, greedily, medians of {given.rounds}"
+    lines = frame.table([""], ["seconds", "range"], title)
+    for way, seconds in found.items():
         lines.add_row(way, *frame.middle(seconds))
-    lines.add_row("ratio", *frame.middle(frame.ratios(decoding[PLAIN], decoding[CACHED]), 1))
+    lines.add_row("ratio", *frame.middle(frame.ratios(found["not cached"], found["cached"]), 1))
     frame.console.print(lines)
+    frame.write({"machine": facts, "decoding": found}, given.json)
 
 
 if __name__ == "__main__":

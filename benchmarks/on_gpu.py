@@ -240,7 +240,7 @@ def scans(here: Here) -> list[Row]:
 
 def experts(here: Here) -> list[Row]:
     """Compare a mixture of 8 experts, 2 per token, with all experts per token and with a dense layer."""
-    from experts import all_eight
+    from layers import all_eight
 
     from variants.activations import SwiGLU
     from variants.moe import MixtureOfExperts

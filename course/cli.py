@@ -107,6 +107,7 @@ class Graduate(enum.StrEnum):
 
     transformer = "transformer"
     llama = "llama"
+    reasoner = "reasoner"
 
 
 app = typer.Typer(
@@ -155,7 +156,9 @@ def assemble(
     model: Annotated[
         Graduate,
         typer.Argument(
-            metavar="MODEL", help="transformer (days 8 to 22) or llama (days 23 to 32)."
+            metavar="MODEL",
+            help="transformer (days 8 to 22), llama (days 23 to 32) or reasoner (LLaMA, and days 41, 45 and "
+            "48).",
         ),
     ] = Graduate.transformer,
     answers: Answers = EXERCISES,
@@ -171,21 +174,41 @@ def assemble(
     steps: Annotated[
         int | None, typer.Option(min=1, help="llama: number of training steps.")
     ] = None,
+    seed: Annotated[int | None, typer.Option(min=0, help="reasoner: random seed.")] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="RUN", help="reasoner: the run's folder; by default runs/reasoner-<time>."
+        ),
+    ] = None,
+    resume: Annotated[
+        Path | None, typer.Option(metavar="RUN", help="reasoner: resume a run that was stopped.")
+    ] = None,
 ) -> None:
     """Build a model from your own parts and train it.
 
     The transformer learns to copy: exit 0 if it copies every unseen sequence.
     The llama reads Shakespeare, is quantized and exported, and generates text.
+    The reasoner learns to add: pretraining, instruction tuning, and reinforcement learning.
     """
     from course.desk.standing import failing
 
+    if model is not Graduate.llama and (data_dir or steps):
+        raise typer.BadParameter("--data-dir and --steps are for llama")
+    if model is not Graduate.reasoner and (seed is not None or out or resume):
+        raise typer.BadParameter("--seed, --out and --resume are for reasoner")
+    if resume and (seed is not None or out):
+        raise typer.BadParameter("A resumed run keeps its seed and its folder")
     if model is Graduate.llama:
         _need(TRAINING, "assemble llama")
         from course.assembly.assemble_llama import assemble_llama
 
         assemble_llama(_program(), answers, failing, data_dir, steps)
-    elif data_dir or steps:
-        raise typer.BadParameter("--data-dir and --steps are for llama: the copy task has neither")
+    elif model is Graduate.reasoner:
+        _need(TRAINING, "assemble reasoner")
+        from course.assembly.assemble_reasoner import assemble_reasoner
+
+        assemble_reasoner(_program(), answers, failing, seed or 0, out, resume)
     else:
         from course.assembly.assemble_command import assemble
 

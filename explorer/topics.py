@@ -84,6 +84,14 @@ TOPICS = (
         ("distribution",),
     ),
     Topic(
+        "drafting",
+        "Speculative decoding",
+        "How can a small model write ahead without changing what the large one says?",
+        "make the draft worse: fewer of its words are accepted, and the two charts at the bottom still "
+        "agree. At 1 everything is accepted.",
+        (42,),
+    ),
+    Topic(
         "learning",
         "Learning rate",
         "What does the learning rate do to a training run?",

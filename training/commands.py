@@ -44,6 +44,13 @@ Answers = Annotated[
         "32. The reference supplies the rest.",
     ),
 ]
+Temperature = Annotated[float, typer.Option(min=0, help="0 always takes the most likely token.")]
+TopK = Annotated[int | None, typer.Option(min=1, help="Sample from the k most likely tokens.")]
+TopP = Annotated[
+    float | None,
+    typer.Option(min=0, max=1, help="Sample from the most likely tokens with total probability p."),
+]
+Seed = Annotated[int, typer.Option(min=0, help="Random seed.")]
 MinP = Annotated[
     float | None,
     typer.Option(
@@ -71,7 +78,7 @@ def train(
         str,
         typer.Argument(
             metavar="TASK|FILE",
-            help="copy, sorting, arithmetic, shakespeare, text or translation, or a file of settings.",
+            help="copy, sorting, arithmetic, shakespeare, text, chat or translation; or a file of settings.",
         ),
     ],
     config: Annotated[
@@ -105,7 +112,10 @@ def train(
         typer.Option(
             metavar="NAME|FILE",
             help="translation: toy, multi30k, wmt14, or your own file with a sentence, a tab and its "
-            "translation on each line; text: your own file.",
+            "translation on each line; text: your own file; chat: a conversation on each line, "
+            '{"messages": [{"role": "user", "content": "…"}, {"role": "assistant", "content": "…"}]}. The '
+            "assistant's messages are learned. A conversation that is longer than the setting `context` is "
+            "cut off there.",
         ),
     ] = None,
     source: Annotated[
@@ -120,9 +130,9 @@ def train(
         str | None,
         typer.Option(
             "--from",
-            metavar="DIR|FILE|NAME",
-            help="text, shakespeare: fine-tune a published model: a folder, a GGUF file, or a name such "
-            "as smollm2-135m. --set lora=8 trains low-rank updates instead of all weights.",
+            metavar="DIR|FILE|NAME|RUN",
+            help="text, shakespeare, chat: fine-tune a published model (a folder, a GGUF file, or a name "
+            "such as smollm2-135m) or a run. --set lora=8 trains low-rank updates instead of all weights.",
         ),
     ] = None,
     answers: Annotated[
@@ -147,13 +157,32 @@ def train(
     resume: Annotated[
         Path | None, typer.Option(metavar="RUN", help="Resume a run that was stopped.")
     ] = None,
+    of: Annotated[
+        str | None,
+        typer.Option(
+            "--task", metavar="NAME", help="grpo: what is rewarded; sums is the only one."
+        ),
+    ] = None,
 ) -> None:
     """Train a model.
 
-    Ctrl-C stops the run at the end of a step; --resume resumes it.
+    Ctrl-C stops the run at the end of a step; --resume resumes it. `course train grpo --from RUN --task
+    sums` improves the instruction-tuned model of a run of `course assemble reasoner`.
     """
     program: Program = context.obj
     with program.refusals(quiet=follows()):
+        if task == "grpo":
+            others = (config, epochs, optimizer, data, source, target, answers, devices, data_dir)
+            if any(others) or device not in ("auto", "cpu"):
+                raise Refused(
+                    "course train grpo takes --from RUN, --task sums, --set, --steps, --seed, --out and "
+                    "--resume"
+                )
+            raise typer.Exit(
+                _grpo(program, pretrained, of, changes or [], steps, seed, out, resume)
+            )
+        if of:
+            raise Refused(f"--task is for course train grpo, got task {task}")
         from training.launch import options, start  # torch takes a second to import
 
         asked = options.request_from(
@@ -178,6 +207,28 @@ def train(
             provider=program.provider,
         )
         raise typer.Exit(start.run(program, asked, devices))
+
+
+def _grpo(
+    program: Program,
+    source: str | None,
+    task: str | None,
+    changes: list[str],
+    steps: int | None,
+    seed: int | None,
+    out: Path | None,
+    resume: Path | None,
+) -> int:
+
+    from training.reasoning import running  # torch takes a second to import
+
+    if resume is not None:
+        if source or task or changes or steps is not None or seed is not None or out:
+            raise Refused("A resumed run keeps its settings: --resume RUN alone")
+        return running.run(program, resume)
+    if source is None or task != "sums":
+        raise Refused("course train grpo needs --from RUN and --task sums")
+    return running.improve(program, Path(source), changes, {"steps": steps, "seed": seed}, out)
 
 
 def translate(
@@ -220,25 +271,16 @@ def generate(
         str, typer.Option(show_default="a line break", help="The text to continue.")
     ] = "\n",
     tokens: Annotated[int, typer.Option(min=1, help="Number of tokens to generate.")] = 300,
-    temperature: Annotated[
-        float, typer.Option(min=0, help="0 always takes the most likely token.")
-    ] = 1.0,
-    top_k: Annotated[
-        int | None, typer.Option(min=1, help="Sample from the k most likely tokens.")
-    ] = None,
-    top_p: Annotated[
-        float | None,
-        typer.Option(
-            min=0, max=1, help="Sample from the most likely tokens with total probability p."
-        ),
-    ] = None,
+    temperature: Temperature = 1.0,
+    top_k: TopK = None,
+    top_p: TopP = None,
     min_p: MinP = None,
     repetition_penalty: Penalty = 1.0,
     stop: Annotated[
         list[str] | None,
         typer.Option(metavar="TEXT", help="Stop before this text; can be given several times."),
     ] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Random seed.")] = 0,
+    seed: Seed = 0,
     draft: Annotated[
         str | None,
         typer.Option(
@@ -293,43 +335,49 @@ def generate(
 
 def chat(
     context: typer.Context,
+    run: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="RUN",
+            help="A run of course train chat, course train grpo or course assemble reasoner.",
+            show_default=False,
+        ),
+    ] = None,
     pretrained: Annotated[
-        str,
+        str | None,
         typer.Option(
             metavar="DIR|FILE|NAME",
-            help="The model: a folder, a GGUF file, or a name such as smollm2-135m, which is downloaded "
-            "once. It needs a chat template.",
+            help="A published model instead: a folder, a GGUF file, or a name such as smollm2-135m, which is "
+            "downloaded once. It needs a chat template.",
         ),
-    ],
+    ] = None,
     answers: Answers = None,
     system: Annotated[str | None, typer.Option(help="The system prompt.")] = None,
     tokens: Annotated[int, typer.Option(min=1, help="Maximum number of tokens in a reply.")] = 512,
-    temperature: Annotated[
-        float, typer.Option(min=0, help="0 always takes the most likely token.")
-    ] = 0.6,
-    top_k: Annotated[
-        int | None, typer.Option(min=1, help="Sample from the k most likely tokens.")
-    ] = None,
-    top_p: Annotated[
-        float | None,
-        typer.Option(
-            min=0, max=1, help="Sample from the most likely tokens with total probability p."
-        ),
-    ] = 0.9,
+    temperature: Temperature = 0.6,
+    top_k: TopK = None,
+    top_p: TopP = 0.9,
     min_p: MinP = None,
     repetition_penalty: Penalty = 1.0,
-    seed: Annotated[int, typer.Option(min=0, help="Random seed.")] = 0,
+    seed: Seed = 0,
     device: Device = "auto",
     data_dir: DataDir = None,
 ) -> None:
-    """Talk with a published model. Ctrl-C stops a reply, Ctrl-D ends the conversation."""
+    """Talk with a model that you trained or a published one.
+
+    Ctrl-C stops a reply, Ctrl-D ends the conversation.
+    """
     program: Program = context.obj
     with program.refusals():
         from training.generation.generate import Sampling
         from training.using import answering  # torch takes a second to import
 
         drawing = Sampling(temperature, top_k, top_p, seed, min_p, repetition_penalty)
-        answering.chat(program, pretrained, tokens, drawing, device, data_dir, answers, system)
+        if (run is None) == (pretrained is None):
+            raise Refused("course chat takes one model: RUN, or --pretrained DIR|FILE|NAME")
+        answering.chat(
+            program, run or str(pretrained), tokens, drawing, device, data_dir, answers, system
+        )
 
 
 def evaluate(

@@ -17,17 +17,20 @@ import yaml
 from training.errors import Refused
 
 CONFIGS = Path(__file__).resolve().with_name("configs")
-TASKS = ("copy", "sorting", "arithmetic", "shakespeare", "text", "translation")
-OF_LANGUAGE = ("shakespeare", "text")
+TASKS = ("copy", "sorting", "arithmetic", "shakespeare", "text", "chat", "translation")
+OF_LANGUAGE = ("shakespeare", "text", "chat")
 MODELS = ("paper", "gpt", "llama")
-EXPLAINED = "training/settings.py"
 ELSEWHERE = {
     "task": "TASK",
     "answers": "TASK --answers DIR",
     "data_dir": "TASK --data-dir DIR",
-    "pretrained": "TASK --from DIR|FILE|NAME",
+    "pretrained": "TASK --from DIR|FILE|NAME|RUN",
 }
-WITH = {"data": ("text", "translation"), "source": ("translation",), "target": ("translation",)}
+WITH = {
+    "data": ("text", "chat", "translation"),
+    "source": ("translation",),
+    "target": ("translation",),
+}
 """Settings that only some tasks use."""
 OF_THE_PRETRAINED = frozenset(
     {"model", "layers", "d_model", "heads", "kv_heads", "d_ff", "norm", "tie", "vocabulary"}
@@ -64,58 +67,50 @@ class Settings:
     norm: str = among("post", "pre", default="post")  # after each sublayer's sum, or before it
     tie: bool = False  # tie both embeddings and the output layer; needs a joint vocabulary
     answers: str = ""  # a folder of exercises whose parts replace the reference's
-    pretrained: str = (
-        ""  # language models: the published model to fine-tune; it determines the sizes
-    )
-    lora: int = within(
-        0, None, 0
-    )  # with `pretrained`: the rank of LoRA's updates; 0 trains all weights
+    pretrained: str = ""  # language models: the model to fine-tune, which determines the sizes
+    # with `pretrained`: the rank of LoRA's updates; 0 trains all weights
+    lora: int = within(0, None, 0)
 
     # The data
-    data: str = ""  # translation: toy, multi30k, wmt14 or a file of pairs; text: the file
+    data: str = ""  # translation: toy, multi30k, wmt14 or a file of pairs; text, chat: the file
     data_dir: str = ""  # a folder in which downloaded corpora are looked for first
     source: str = "en"  # translation: the corpus's source language: en, de or fr
     target: str = "fr"  # translation: the target language
     lowercase: bool = False  # translation: lowercase all text
     vocabulary: int = within(0, 1_000_000, 0)  # size of the byte-pair encoding; 0 means characters
     joint: bool = True  # one vocabulary for both languages
-    context: int = within(1, 5000, 64)  # language models: maximum number of tokens the model reads
+    # language models: maximum number of tokens the model reads; chat: what exceeds it is cut off
+    context: int = within(1, 5000, 64)
     pairs: int = within(0, None, 0)  # translation: train on the first so many pairs; 0 means all
-    longest: int = within(
-        2, 5000, 128
-    )  # translation: maximum length of a training sentence, in tokens
+    # translation: maximum length of a training sentence, in tokens
+    longest: int = within(2, 5000, 128)
     batch: int = within(1, None, 64)  # sequences in a batch
-    batch_tokens: int = within(
-        0, None, 0
-    )  # translation: tokens in a batch, both sides, padding included; 0 uses `batch`
+    # translation: tokens in a batch, both sides, padding included; 0 uses `batch`
+    batch_tokens: int = within(0, None, 0)
 
     # The recipe
     steps: int = within(1, None, 100_000)  # optimizer steps
     factor: float = within(0, None, 1.0)  # times the paper's learning rate
     warmup: int = within(1, None, 4000)  # steps of linear warm-up
-    cooldown: float = within(
-        0, 1, 0.0
-    )  # fraction of the steps, at the end, in which the learning rate decays to 0
+    # fraction of the steps, at the end, in which the learning rate decays to 0
+    cooldown: float = within(0, 1, 0.0)
     smoothing: float = within(0, 0.999, 0.1)  # label smoothing ε; 0 for language models
     # muon: for the matrices of the layers; AdamW, at the same rate, for the rest
     optimizer: str = among("adamw", "muon", default="adamw")
     weight_decay: float = within(0, None, 0.0)  # 0 gives the paper's Adam
     clip: float = within(0, None, 0.0)  # maximum norm of the gradient; 0 means no clipping
     accumulate: int = within(1, None, 1)  # batches per optimizer step
-    ema: float = within(
-        0, 0.999999, 0.0
-    )  # decay of the weights' exponential moving average; 0 means none
+    # decay of the weights' exponential moving average; 0 means none
+    ema: float = within(0, 0.999999, 0.0)
     average: int = within(0, None, 0)  # number of last checkpoints to average; 0 means none
     seed: int = within(0, 2**63 - 1, 0)  # random seed
 
     # Validation and checkpoints
     validate_every: int = within(1, None, 500)  # steps
-    validate_tokens: int = within(
-        0, None, 0
-    )  # maximum number of validation tokens, spread evenly; 0 means all
-    patience: int = within(
-        0, None, 0
-    )  # early stopping after so many validations without a new best; 0 means never
+    # maximum number of validation tokens, spread evenly; 0 means all
+    validate_tokens: int = within(0, None, 0)
+    # early stopping after so many validations without a new best; 0 means never
+    patience: int = within(0, None, 0)
     save_every: int = within(1, None, 500)  # steps
 
     # Computation
@@ -145,13 +140,18 @@ class Settings:
             raise Refused(f"smoothing must be 0 for language models, got {self.smoothing:g}")
         if self.model != "paper" and not self.of_language:
             raise Refused(
-                f"model={self.model} is a language model, for {' and '.join(OF_LANGUAGE)}, and not for the "
-                f"task {self.task}"
+                f"model={self.model} is a language model, for {_listed(OF_LANGUAGE)}, and not for the task "
+                f"{self.task}"
             )
         if self.pretrained and not self.of_language:
             raise Refused(
-                f"--from fine-tunes language models, for {' and '.join(OF_LANGUAGE)}, and not for the "
-                f"task {self.task}"
+                f"--from fine-tunes language models, for {_listed(OF_LANGUAGE)}, and not for the task "
+                f"{self.task}"
+            )
+        if self.task == "chat" and (self.answers or self.shard or self.recompute):
+            raise Refused(
+                "chat packs several conversations into a row, which only the reference's attention can "
+                "read: it cannot be had with --answers, shard or recompute"
             )
         if self.lora and not self.pretrained:
             raise Refused(f"lora={self.lora} updates a published model: it needs --from")
@@ -224,7 +224,9 @@ def from_yaml(text: bytes | str, path: Path) -> Settings:
     if not isinstance(found, dict):
         raise Refused(f"{path} must contain settings, one `key: value` per line")
     try:
-        return Settings(**{str(key): _typed(str(key), value) for key, value in found.items()})
+        return Settings(
+            **{str(key): _typed(str(key), value, Settings) for key, value in found.items()}
+        )
     except TypeError as error:
         raise Refused(f"{path} must set `task:` to one of {', '.join(TASKS)}") from error
     except Refused as error:
@@ -242,7 +244,7 @@ def config_of(task: str, data: str | None, pretrained: bool = False) -> Path:
             f"task must be one of {', '.join(TASKS)}, got {task!r}{_nearest(task, TASKS)}"
         )
     name = {"multi30k": "multi30k", "wmt14": "transformer_base"}.get(data or "", task)
-    if pretrained and task in OF_LANGUAGE:
+    if pretrained and task in OF_LANGUAGE and task != "chat":
         return CONFIGS / "finetuning.yaml"
     return CONFIGS / f"{name if task == 'translation' else task}.yaml"
 
@@ -255,11 +257,14 @@ def refuse_useless(task: str, changes: Iterable[str]) -> None:
     """
     for key in changes:
         if task not in WITH.get(key, TASKS):
-            raise Refused(f"{key} is for {' and '.join(WITH[key])} only, got task {task}")
+            raise Refused(f"{key} is for {_listed(WITH[key])} only, got task {task}")
 
 
-def parse_changes(texts: Iterable[str]) -> dict[str, Any]:
+def parse_changes(texts: Iterable[str], of: type | None = None) -> dict[str, Any]:
     """Parse `--set key=value …`.
+
+    Args:
+        of: the dataclass with the settings; `Settings` if left out.
 
     Raises:
         Refused: `=` is missing, a key is unknown, or a value has the wrong type.
@@ -274,24 +279,27 @@ def parse_changes(texts: Iterable[str]) -> dict[str, Any]:
                 f"{key.strip()} cannot be changed by --set: use course train {ELSEWHERE[key.strip()]}"
             )
         try:
-            changes[key.strip()] = _typed(key.strip(), yaml.safe_load(value) if value else "")
+            changes[key.strip()] = _typed(
+                key.strip(), yaml.safe_load(value) if value else "", of or Settings
+            )
         except yaml.YAMLError as error:
             raise Refused(f"{key.strip()} cannot be {value!r}") from error
     return changes
 
 
-_TYPES = typing.get_type_hints(Settings)
 _WORDS = {int: "a whole number", float: "a number", bool: "true or false", str: "a word"}
 
 
-def _typed(key: str, value: Any) -> Any:
+def _typed(key: str, value: Any, of: type) -> Any:
     """Return the value as the setting's type."""
-    if key not in _TYPES:
-        near = max(_TYPES, key=lambda name: difflib.SequenceMatcher(None, key, name).ratio())
+    types = typing.get_type_hints(of)
+    if key not in types:
+        near = max(types, key=lambda name: difflib.SequenceMatcher(None, key, name).ratio())
+        explained = f"{of.__module__.replace('.', '/')}.py"
         raise Refused(
-            f"There is no setting {key!r} (did you mean {near!r}?): {EXPLAINED} explains every setting"
+            f"There is no setting {key!r} (did you mean {near!r}?): {explained} explains every setting"
         )
-    wanted = _TYPES[key]
+    wanted = types[key]
     if isinstance(value, str) and wanted is float:
         try:
             return float(value)  # YAML reads 1e-3 as a string, because it has no point
@@ -325,6 +333,10 @@ def check(setting: Field[Any], value: Any) -> None:
         if not (low <= value and (high is None or value <= high)) or value == float("inf"):
             allowed = f"at least {low}" if high is None else f"from {low} to {high}"
             raise Refused(f"{setting.name} must be {allowed}, got {value}")
+
+
+def _listed(names: tuple[str, ...]) -> str:
+    return " and ".join([", ".join(names[:-1]), names[-1]] if names[:-1] else names)
 
 
 def _nearest(name: str, known: Iterable[str]) -> str:

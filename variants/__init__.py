@@ -30,18 +30,22 @@ Each file replaces one part of the Transformer of `implementation.py`, or of an 
     39   parallelism.py     one process with everything     gradients averaged in a ring    Patarasuk 2009
                                                             parameters in shards            Rajbhandari 2019
     40   shipping.py        weights in float32              weights in int8                 Wu 2020
-    41   optimizers.py      weight decay in the gradient    weight decay beside the step    Loshchilov 2017
+    41   optimizers.py      L2 regularization               decoupled weight decay          Loshchilov 2017
                             a step for each number          a step for each matrix          Jordan 2024
     42   speculative.py     a pass for each token           a pass for several proposals    Leviathan 2023
     43   latent.py          one key and value per head     projections of one latent      DeepSeek-AI 2024
     44   delta.py           a state that is a sum           a state that is corrected       Schlag 2021
     45   instruction.py     a loss on every token           a loss on the answers           Ouyang 2022
+    46   lora.py            updates of whole matrices       products of thin matrices       Hu 2021
     47   preferences.py     one right answer                the better one of two answers   Rafailov 2023
+    48   policy_gradient.py answers to learn from           answers sampled, and a reward    Shao 2024
+    49   test_time.py       one sample, answered at once    steps written down, several     Wei 2022
+                                                            samples and a vote              Wang 2023
+    50   inside.py          the final prediction alone      a prediction after each layer   Olsson 2022
 
 `llama.py` repeats a few lines of `grouped_query.py` and `rope.py`, so that it can be read alone.
 
-Without a day: `rope_scaling.py` (angles for longer texts), `lora.py` (fine-tuning by low-rank updates, Hu
-2021), `train_gpt.py` (a training loop in one file), `fused.py` and `flash_triton.py` (fast kernels),
-`hugging_face.py` (published weights), `memory.py` (formulas for memory), `onnx_export.py` (files that run
-without this code).
+Without a day: `rope_scaling.py` (angles for longer texts), `train_gpt.py` (a training loop in one file),
+`fused.py` and `flash_triton.py` (fast kernels), `hugging_face.py` (published weights), `memory.py`
+(formulas for memory), `onnx_export.py` (files that run without this code).
 """

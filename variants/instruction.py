@@ -21,6 +21,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from variants.gpt import GPT, CausalSelfAttention
+from variants.llama import LLaMA, RotaryAttention, rotate, rotation_of
 
 # --- Day 45 · Instruction tuning ------------------------------------------------------------------
 
@@ -76,8 +77,9 @@ def answer_labels(
     Raises:
         ValueError: different shapes.
 
-    Source: Ouyang et al. 2022, appendix C.1 (supervised fine-tuning on demonstrations); −100 is the
-    `ignore_index` of `torch.nn.functional.cross_entropy`.
+    Source: Ouyang et al. 2022, §3.5, for supervised fine-tuning; Shi et al. 2024, *Instruction Tuning With
+    Loss Over Instructions*, for the usual loss on the answers alone. −100 is the `ignore_index` of
+    `torch.nn.functional.cross_entropy`.
     """
     if tokens.shape != written.shape:
         raise ValueError(
@@ -147,9 +149,18 @@ def pack(
 # --- A model on packed rows -----------------------------------------------------------------------
 
 
-def packed_logits(model: GPT, packed: Packed) -> Float[Tensor, "R L V"]:
-    """Return a GPT's logits on packed rows: `model(tokens)`, with the positions and mask of the examples."""
-    x = model.dropout(model.embed(packed.tokens) + model.positions(packed.positions))
+def packed_logits(model: GPT | LLaMA, packed: Packed) -> Float[Tensor, "R L V"]:
+    """Return logits on packed rows: `model(tokens)`, with the positions and mask of the examples."""
+    x = model.embed(packed.tokens)
+    if isinstance(model, LLaMA):
+        angles = rotation_of(model.blocks[0].self_attn, 0, x)  # (L, d_k) each
+        cos, sin = (one[packed.positions].unsqueeze(1) for one in angles)  # (R, 1, L, d_k) each
+        for block in model.blocks:
+            attn, ffn = block.sublayer
+            x = x + _attended(block.self_attn, attn.norm(x), packed.mask, (cos, sin))
+            x = x + block.feed_forward(ffn.norm(x))  # (R, L, d_model)
+        return model.head(model.norm(x))  # (R, L, V)
+    x = model.dropout(x + model.positions(packed.positions))
     for block in model.blocks:
         attn, ffn = block.sublayer
         x = x + attn.dropout(_attended(block.self_attn, attn.norm(x), packed.mask))
@@ -157,14 +168,29 @@ def packed_logits(model: GPT, packed: Packed) -> Float[Tensor, "R L V"]:
     return F.linear(model.norm(x), model.embed.weight)  # (R, L, V)
 
 
-def _attended(part: CausalSelfAttention, x: Tensor, mask: Tensor) -> Float[Tensor, "R L d_model"]:
+def _attended(
+    part: CausalSelfAttention | RotaryAttention,
+    x: Tensor,
+    mask: Tensor,
+    rotation: tuple[Tensor, Tensor] | None = None,
+) -> Float[Tensor, "R L d_model"]:
     """Do what `part(x)` does, with a mask in place of the causal one."""
-    query, key, value = (
-        one.unflatten(-1, (part.n_heads, -1)).transpose(1, 2)
-        for one in part.w_qkv(x).chunk(3, dim=-1)
-    )  # (R, h, L, d_k) each
-    p = part.dropout.p if part.training else 0.0
+    p = 0.0
+    if rotation is not None:
+        query, key, value = part.project(x)  # (R, h, L, d_k), (R, n_kv_heads, L, d_k) twice
+        query, key = rotate(query, rotation), rotate(key, rotation)
+    else:
+        query, key, value = (
+            one.unflatten(-1, (part.n_heads, -1)).transpose(1, 2)
+            for one in part.w_qkv(x).chunk(3, dim=-1)
+        )  # (R, h, L, d_k) each
+        p = part.dropout.p if part.training else 0.0
     heads = F.scaled_dot_product_attention(
-        query, key, value, attn_mask=mask.unsqueeze(1), dropout_p=p
+        query,
+        key,
+        value,
+        attn_mask=mask.unsqueeze(1),
+        dropout_p=p,
+        enable_gqa=query.size(1) != key.size(1),
     )  # (R, h, L, d_k)
     return part.w_o(heads.transpose(1, 2).flatten(-2))  # (R, L, d_model)

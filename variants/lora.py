@@ -21,57 +21,51 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
-ALPHA = 16.0
+# --- Day 46 · LoRA --------------------------------------------------------------------------------
 
 
-class LoRALinear(nn.Linear):
-    """An `nn.Linear` with a low-rank update that is 0 at initialization.
+class LoRALinear(nn.Module):
+    """Replace an `nn.Linear` by one with a low-rank update, which is 0 at initialization.
 
-    Args:
-        linear: the layer; its weight and bias are shared, and frozen.
-        rank: r.
-        alpha: α.
+        h = W x + b + (α / r) B A x
 
-    Attributes:
-        a: A, initialized from N(0, 1 / d_in), so that A x is about as large as x.
-        b: B, initialized to 0.
-        scale: α / r.
+    Raises:
+        ValueError: `rank` is below 1.
 
-    Source: Hu et al. 2021, §4.1, which gives no standard deviation for A.
+    Source: Hu et al. 2021, eq. 3 and §4.1, which gives no standard deviation for A.
     """
 
-    def __init__(self, linear: nn.Linear, rank: int, alpha: float = ALPHA):
-        d_out, d_in = linear.weight.shape
-        super().__init__(d_in, d_out, linear.bias is not None, device="meta")  # allocates nothing
-        # 1. The layer's own weight and bias, which are not trained.
-        self.weight, self.bias = linear.weight, linear.bias
-        for frozen in linear.parameters():
-            frozen.requires_grad_(False)
+    def __init__(self, linear: nn.Linear, rank: int, alpha: float = 16.0):
+        super().__init__()
+        if rank < 1:
+            raise ValueError(f"rank must be at least 1, got {rank}")
+        # 1. Take over the layer's own weight and bias, and freeze them.
+        self.weight = linear.weight.requires_grad_(False)  # (d_out, d_in)
+        self.bias = None if linear.bias is None else linear.bias.requires_grad_(False)  # (d_out,)
         # 2. The update is 0 because B is. If A were 0 as well, neither would have a gradient.
-        like = {"dtype": linear.weight.dtype, "device": linear.weight.device}
-        self.a = nn.Parameter(torch.randn(rank, d_in, **like) / d_in**0.5)  # (r, d_in)
-        self.b = nn.Parameter(torch.zeros(d_out, rank, **like))  # (d_out, r)
+        d_out, d_in = linear.weight.shape
+        a = torch.randn(rank, d_in, dtype=linear.weight.dtype, device=linear.weight.device)
+        self.a = nn.Parameter(a / d_in**0.5)  # (r, d_in)
+        self.b = nn.Parameter(linear.weight.new_zeros(d_out, rank))  # (d_out, r)
         self.scale = alpha / rank
 
     def forward(self, x: Float[Tensor, "*batch d_in"]) -> Float[Tensor, "*batch d_out"]:
         """Return W x + b + (α / r) B A x, without computing B A."""
+        # 1. Go through the r numbers A x: both products are small.
         update = F.linear(F.linear(x, self.a), self.b)  # (…, d_out)
-        return super().forward(x) + self.scale * update  # (…, d_out)
+        # 2. Scale the update, and add it to what the layer computes.
+        return F.linear(x, self.weight, self.bias) + self.scale * update  # (…, d_out)
 
 
-def add_lora(model: nn.Module, rank: int, names: Collection[str], alpha: float = ALPHA) -> None:
-    """Freeze a model, and add low-rank updates to its linear layers with these names, in place.
-
-    Args:
-        rank: r.
-        names: the last parts of the layers' names, such as `w_q` and `w_v`.
-        alpha: α.
+def add_lora(model: nn.Module, rank: int, names: Collection[str], alpha: float = 16.0) -> None:
+    """Freeze a model, and replace its linear layers with these names by `LoRALinear`, in place.
 
     Raises:
-        ValueError: rank below 1, or no linear layer with one of these names.
+        ValueError: `rank` is below 1, or no linear layer has one of these names.
+
+    Source: Hu et al. 2021, §4.2, where the layers are the projections of attention.
     """
-    if rank < 1:
-        raise ValueError(f"rank must be at least 1, got {rank}")
+    # 1. Find the linear layers whose name ends with one of these parts, before anything is replaced.
     chosen = {
         name: layer
         for name, layer in model.named_modules()
@@ -79,12 +73,37 @@ def add_lora(model: nn.Module, rank: int, names: Collection[str], alpha: float =
     }
     if not chosen:
         raise ValueError(f"names must include a linear layer's, got {', '.join(names)}")
+    updated = {name: LoRALinear(layer, rank, alpha) for name, layer in chosen.items()}
+    # 2. Freeze everything, and put the new layers in their place.
     model.requires_grad_(False)
-    for name, layer in chosen.items():
-        model.set_submodule(name, LoRALinear(layer, rank, alpha))
+    for name, layer in updated.items():
+        model.set_submodule(name, layer)
 
 
-def merged(weights: Mapping[str, Tensor], alpha: float = ALPHA) -> dict[str, Tensor]:
+@torch.no_grad()
+def merge_lora(model: nn.Module) -> None:
+    """Replace each `LoRALinear` of a model by an `nn.Linear` that computes the same, in place.
+
+        W ← W + (α / r) B A
+
+    Source: Hu et al. 2021, §4.1, "No Additional Inference Latency".
+    """
+    updated = {
+        name: layer for name, layer in model.named_modules() if isinstance(layer, LoRALinear)
+    }
+    for name, layer in updated.items():
+        # 1. Multiply the factors, and add the scaled product to a copy of the weight.
+        weight = layer.weight + layer.scale * layer.b @ layer.a  # (d_out, d_in)
+        # 2. Put a plain linear layer in its place, with the same bias.
+        plain = nn.Linear(*weight.shape[::-1], bias=layer.bias is not None, device="meta")
+        plain.weight, plain.bias = nn.Parameter(weight), layer.bias
+        model.set_submodule(name, plain)
+
+
+# --- For training runs -------------------------------------------------------------------------------
+
+
+def merged(weights: Mapping[str, Tensor], alpha: float = 16.0) -> dict[str, Tensor]:
     """Return the state dict of the plain model from that of a model with updates.
 
         W ← W + (α / r) B A

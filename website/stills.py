@@ -51,6 +51,7 @@ VIEWS = {
         "way=beam search&beam=1",
         "way=beam search&beam=3",
     ],
+    "drafting": ["quality=0.6", "quality=0.2", "quality=1&k=5", "quality=0&drawn=3"],
     "memory": ["kv_heads=32", "kv_heads=8", "kv_heads=1", "texts=16", "texts=16&dtype=float32"],
     "experts": ["skew=0", "skew=1", "skew=3", "skew=3&step=10", "skew=3&step=40"],
     "flash": [f"tile={tile}" for tile in (1, 2, 4, 5, 8, 16)],

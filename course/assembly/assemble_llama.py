@@ -44,7 +44,7 @@ def assemble_llama(
     """
     console = display.console()
     with console.status("Checking your parts …"):
-        wrong = failing(runs.days_of_llama(), answers)
+        wrong = failing(runs.days_of(runs.LANGUAGE_MODELS["llama"]), answers)
     if wrong:
         console.print(graduation.warning(wrong))
     with program.refusals():

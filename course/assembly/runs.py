@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import importlib
 import shlex
 import sys
 import traceback
@@ -21,6 +22,7 @@ from course.curriculum import DAYS, ROOT, Day, module_of
 from course.judging.messages import describe_raised, not_started
 from course.references.text import home_of, made_of
 from training.errors import Refused
+from training.reasoning.parts import PARTS, parts_from
 
 if TYPE_CHECKING:
     from training.generation.text_generator import TextGenerator
@@ -55,11 +57,15 @@ PUBLISHED = {
     "llama": [*LLAMA, *DECODING],
 }
 """What a published model is computed with, by its architecture."""
+REASONER = LLAMA + [
+    (f"{module.replace('.', '/')}.py", name) for module, names in PARTS.items() for name in names
+]
+"""What a reasoner is made of and trained with."""
 
 
-def days_of_llama() -> list[Day]:
-    """The days whose exercises are parts of LLaMA."""
-    return list(_exercises(LANGUAGE_MODELS["llama"]))
+def days_of(definitions: list[tuple[str, str]]) -> list[Day]:
+    """The days whose exercises are parts of some definitions."""
+    return list(_exercises(definitions))
 
 
 def keep(answers: Path, folder: Path) -> None:
@@ -70,7 +76,11 @@ def keep(answers: Path, folder: Path) -> None:
         Refused: one of them cannot be read.
     """
     folder.mkdir()
-    models = [PAPERS_OWN, *(root for roots in LANGUAGE_MODELS.values() for root in roots)]
+    models = [
+        PAPERS_OWN,
+        *(root for roots in LANGUAGE_MODELS.values() for root in roots),
+        *REASONER,
+    ]
     for path in _files(answers, _exercises(models)).values():
         try:
             body = path.read_bytes()
@@ -89,20 +99,50 @@ def load(settings: Settings, folder: Path) -> Parts:
     Raises:
         Refused: the files are gone, one cannot be loaded, or none of them is used.
     """
+    return _loaded(_asked_for(settings), folder, settings.answers)
+
+
+def reasoner(answers: str, folder: Path) -> Parts:
+    """The parts of a reasoner.
+
+    Args:
+        answers: the folder that they come from, as it was named.
+        folder: where the run keeps them.
+
+    Raises:
+        Refused: as for `load`.
+    """
+    return _loaded(REASONER, folder, answers, lambda: parts_from(sys.modules.__getitem__))
+
+
+def _loaded(
+    definitions: list[tuple[str, str]],
+    folder: Path,
+    answers: str,
+    chosen: Callable[[], ModuleType] | None = None,
+) -> Parts:
+    """Parts, among them a learner's; the modules are afterwards as they were.
+
+    Args:
+        definitions: what will be used.
+        folder: where the learner's files are.
+        answers: the folder that they come from, as it was named.
+        chosen: returns the module with the parts; that of the last definition's file if left out.
+    """
     from training.models.parts import Parts  # torch takes a second to import
 
     if not folder.is_dir():
         raise Refused(f"This run has parts of a learner's, and the folder {folder} is gone")
-    definitions = _asked_for(settings)
+    for name in map(module_of, _references(definitions)):
+        importlib.import_module(name)
     before = {name: sys.modules[name] for name in map(module_of, _references(definitions))}
     try:
-        made = put_in(definitions, folder, settings.answers)
+        made = put_in(definitions, folder, answers)
+        module = chosen() if chosen else made.module
     finally:
         sys.modules.update(before)  # for all that is no learner's
-    describe = partial(described, answers=settings.answers)
-    return Parts(
-        made.module, settings.answers, made.own, made.filled, _fingerprint(made.files), describe
-    )
+    describe = partial(described, answers=answers)
+    return Parts(module, answers, made.own, made.filled, _fingerprint(made.files), describe)
 
 
 @dataclass(frozen=True)
@@ -129,9 +169,9 @@ def put_in(definitions: list[tuple[str, str]], folder: Path, answers: str) -> Pu
     used = _exercises(definitions)
     files = _files(folder, used)
     module, own, filled = put_together(files, _references(definitions))
-    if hasattr(module, "RotaryAttention"):  # the flat one, which uses no part of days 29 and 31
+    if "variants/llama.py" in _references(definitions):  # its own uses no part of days 29 and 31
         parts = sys.modules["variants.grouped_query"]
-        module.RotaryAttention = parts.RotaryGroupedQueryAttention  # type: ignore[attr-defined]
+        sys.modules["variants.llama"].RotaryAttention = parts.RotaryGroupedQueryAttention  # type: ignore[attr-defined]
     among = {name for names in used.values() for name in names}
     own = [name for name in own if name in among]
     filled = {

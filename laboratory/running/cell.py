@@ -36,10 +36,10 @@ LOOKS = "looks.json"
 class ObjectiveWithAuxiliaryLoss(Objective):
     """The loss of a composed model, and for each token what its experts or its routers learn from besides."""
 
-    def forward(self, source: Tensor | None, target: Tensor) -> tuple[Tensor, Tensor]:
+    def forward(self, *rows: Any) -> tuple[Tensor, Tensor]:
         """From target `(B, T)` to two 0-d tensors: what is differentiated, and what is reported."""
-        summed, plain = super().forward(source, target)
-        return summed + self.model.auxiliary() * target[:, 1:].numel(), plain
+        summed, plain = super().forward(*rows)
+        return summed + self.model.auxiliary() * rows[1][:, 1:].numel(), plain
 
 
 class Experiment(Trainer):

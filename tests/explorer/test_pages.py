@@ -67,6 +67,7 @@ NOTHING = {
     "heads": ("on=1111", "on=nothing&place=99", "place=first&head=5"),
     "positions": ("way=somewhere", "place=-1&width=15", "place=first", "way=[]"),
     "decoding": ("said=<s>", "said=12", "temperature=-1&top_k=0&top_p=2&way=guessing"),
+    "drafting": ("said=elephant&drawn=-1", "k=9&quality=2&drawn=[]", "drawn=many&k=0"),
     "learning": ("smoothing=no", "factor=3&warmup=0&d_model=wide"),
     "memory": ("model=his&texts=3", "kv_heads=5&length=no"),
     "experts": ("experts=99&k=none&step=-1", "capacity=[]&skew=9"),

@@ -7,13 +7,16 @@ import shutil
 
 import pytest
 import torch
+from typer.testing import CliRunner
 
+from course.cli import app
 from tests.training.conftest import CPU, POETRY, QUIET
 from tests.training.test_gguf_file import TEMPLATE, converted, llama, logits_in_double
 from tests.training.test_gguf_file import written as written_gguf
 from tests.training.test_pretrained import LLAMA3, tokenizer, written
 from tests.training.test_pretrained import published as published_model
 from training.checkpoints import read_state, read_weights
+from training.data.batches import Rows
 from training.data.vocabulary import Published, from_json
 from training.errors import Refused
 from training.generation.generate import Sampling
@@ -33,6 +36,12 @@ COLD = Sampling(temperature=0.0)
 PROMPT = "7 green bottles"
 SOURCES = ("gpt2", "llama", "llama tied", "llama3", "model.gguf")
 WAYS = {"whole": {}, "lora": {"lora": 4}}
+MARKS = {'"<s>"': '"<|im_start|>"', '"</s>"': '"<|im_end|>"'}
+TALKS = "\n".join(
+    json.dumps({"messages": [{"role": "user", "content": f"{n}+1"},
+                             {"role": "assistant", "content": f"{n + 1}."}]})
+    for n in range(60)
+)  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -44,6 +53,10 @@ def sources(tmp_path_factory):
     stretched = llama(rope_parameters=LLAMA3)
     stretched.save_pretrained(root / "llama3")
     tokenizer().save(str(root / "llama3" / "tokenizer.json"))
+    shutil.copytree(root / "llama", root / "chat")
+    marked = re.sub(r'"</?s>"', lambda old: MARKS[old[0]], tokenizer().to_str())
+    (root / "chat" / "tokenizer.json").write_text(marked)
+    (root / "talks.jsonl").write_text(TALKS, encoding="utf-8")
     chat = {"chat_template": TEMPLATE, "eos_token": "</s>"}
     (root / "llama3" / "tokenizer_config.json").write_text(json.dumps(chat))
     written_gguf(root / "model.gguf")
@@ -61,6 +74,8 @@ def asked(sources, tmp_path):
         usual = {"pretrained": str(sources / source), "data": str(sources / "poem.txt"),
                  "context": 16, "batch": 4, "steps": 6, "factor": 0.3, "warmup": 2,
                  "validate_every": 3, "save_every": 3, "fused": False}  # fmt: skip
+        if changes.get("task") == "chat":
+            usual["data"] = str(sources / "talks.jsonl")
         settings = load(CONFIGS / "finetuning.yaml").but(usual | changes)
         return RunRequest(settings, tmp_path / f"run{next(numbers)}")
 
@@ -149,6 +164,45 @@ def test_weights_in_half_precision_are_trained_in_float32(asked, sources, tmp_pa
     assert {one.dtype for one in weights.values()} == {torch.float32}
 
 
+# --- Conversations --------------------------------------------------------------------------------
+
+
+def test_a_batch_of_conversations_has_the_loss_of_each_alone(asked):
+    """Packed rows, and rows of one conversation: the answers' losses, summed."""
+    one = trainer(asked("chat", task="chat", context=64))
+    rows, alone = one.task.batch(0), one.task._train
+    assert rows.target.shape == (4, 64) and one.task.per_epoch == 8  # two in each row
+    epoch = [one.task.batch(number) for number in range(one.task.per_epoch)]
+    assert sum(rows.tokens for rows in epoch) == sum(int((its != -100).sum()) for _, its in alone)
+    with torch.no_grad():
+        together = sum(float(one.objective(rows)[1]) for rows in epoch)
+        apart = [Rows(None, tokens[None], labels[None]) for tokens, labels in alone]
+        assert together == pytest.approx(sum(float(one.objective(rows)[1]) for rows in apart))
+
+
+@pytest.mark.by_turn
+def test_a_model_learns_to_answer_and_to_stop(sources, course_here, tmp_path):
+    """It continues a run that has learned from text, and is asked by `course chat`, exported or not."""
+    (tmp_path / "talks.jsonl").write_text(re.sub(r"[0-9]+\.", "No.", TALKS))
+    sizes = ["model=llama", "vocabulary=300", "layers=1", "d_model=32", "heads=2", "d_ff=64"]
+    sets = [word for one in ("dropout=0", "context=64", "warmup=5") for word in ("--set", one)]
+    first = [*sets, *(word for one in sizes for word in ("--set", one))]
+    for asked in (
+        ["text", "--data", sources / "poem.txt", "--steps", 5, "--out", "base", *first],
+        ["chat", "--data", "talks.jsonl", "--from", "base", "--steps", 80, "--out", "a run", *sets],
+    ):
+        done = course_here("train", *asked, "--set", "factor=0.5")
+        assert done.exit_code == 0, done.output
+    assert "57 training conversations in " in done.output and "3 for validation" in done.output
+    assert json.loads(course_here("evaluate", "a run", "--json").stdout)["loss"] < 0.1
+    done = course_here("export", "a run", "--hugging-face", "folder")
+    assert done.exit_code == 0, done.output
+    for model in (["a run"], ["--pretrained", "folder"]):
+        asked = ["chat", *model, "--tokens", "20", "--temperature", "0"]
+        done = CliRunner().invoke(app, asked, input="77+1\n")
+        assert done.stdout == "No.\n", done.output
+
+
 # --- What any run can do --------------------------------------------------------------------------
 
 
@@ -160,6 +214,7 @@ def test_weights_in_half_precision_are_trained_in_float32(asked, sources, tmp_pa
         ("gpt2", {"lora": 3, "dropout": 0.1, "ema": 0.9, "accumulate": 2}),
         ("llama3", {"lora": 3, "average": 2}),
         ("model.gguf", {"lora": 3, "precision": "bf16", "recompute": True}),
+        ("chat", {"lora": 3, "task": "chat", "context": 48}),
     ],
 )
 def test_a_run_that_goes_on_ends_as_one_that_never_stopped(asked, source, changes):
@@ -303,7 +358,7 @@ def test_a_token_without_an_embedding_is_refused(asked, sources, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["copy", "--from", "llama"], "--from fine-tunes language models, for shakespeare and text, and not"),
+        (["copy", "--from", "llama"], "--from fine-tunes language models, for shakespeare, text and chat,"),
         (["translation", "--from", "llama"], "not for the task translation"),
         (["text", "--set", "lora=8"], "lora=8 updates a published model: it needs --from"),
         (["text", "--from", "llama", "--set", "lora=-1"], "lora must be at least 0, got -1"),
@@ -316,6 +371,9 @@ def test_a_token_without_an_embedding_is_refused(asked, sources, tmp_path):
          "dropout must be 0 for model=llama"),
         (["text", "--from", "nowhere"], "There is no folder or file nowhere"),
         (["text", "--from", "empty"], "config.json cannot be read"),
+        (["chat"], "chat` needs a file of conversations, and a model that it trains further"),
+        (["chat", "--from", "llama"], "vocabulary must have tokens around messages: <|im_start|>"),
+        (["chat", "--from", "chat", "--set", "context=64"], "poem.txt must have a conversation in each line"),
         (["text", "--set", "pretrained=llama"], "pretrained cannot be changed by --set"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
@@ -323,10 +381,10 @@ def test_a_token_without_an_embedding_is_refused(asked, sources, tmp_path):
 def test_a_start_that_is_refused_leaves_nothing_behind(
     sources, course_here, arguments, words, tmp_path
 ):
-    for name in ("llama", "poem.txt"):
+    for name in ("llama", "chat", "poem.txt"):
         (tmp_path / name).symlink_to(sources / name)
     (tmp_path / "empty").mkdir()
-    more = ["--data", "poem.txt"] if arguments[0] == "text" else []
+    more = ["--data", "poem.txt"] if arguments[0] in ("text", "chat") else []
     done = course_here("train", *arguments, *more, "--out", "a run")
     assert done.exit_code == 2, done.output
     assert words in " ".join(done.stderr.split())

@@ -31,7 +31,10 @@ def refused(*arguments: str) -> str:
             "task cannot be changed by --set: use course train TASK",
         ),
         (["copy", "--source", "de"], "source is for translation only, got task copy"),
-        (["sorting", "--data", "f"], "data is for text and translation only, got task sorting"),
+        (
+            ["sorting", "--data", "f"],
+            "data is for text, chat and translation only, got task sorting",
+        ),
         (
             ["copy", "--answers", ".", "--set", "fused=true"],
             "fused=true would not call your own attention",

@@ -81,7 +81,7 @@ LLAMA = {"task": "text", "smoothing": 0.0, "model": "llama", "dropout": 0.0}
         ({"task": "translation", "tie": True, "joint": False}, "tie=true needs a joint vocabulary"),
         ({"task": "translation", "source": "fr"}, "got 'fr' for both"),
         ({"model": "gtp"}, "model must be one of paper, gpt, llama, .*did you mean 'gpt'"),
-        ({"model": "gpt"}, "for shakespeare and text, and not for the task copy"),
+        ({"model": "gpt"}, "for shakespeare, text and chat, and not for the task copy"),
         (LLAMA | {"dropout": 0.1}, "dropout must be 0 for model=llama"),
         (LLAMA | {"kv_heads": 3}, "kv_heads must divide heads, got kv_heads=3, heads=2"),
         (LLAMA | {"heads": 16}, "d_model / heads must be even"),

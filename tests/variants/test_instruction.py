@@ -5,9 +5,10 @@ import torch
 import torch.nn.functional as F
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, trainers
 
-from training.generation.chat_templates import rendered
+from training.generation.chat_templates import chatml, rendered
 from variants.gpt import GPT, GPTConfig
 from variants.instruction import answer_labels, chat_tokens, pack, packed_logits
+from variants.llama import LLaMA, LLaMAConfig
 
 # Published with SmolLM2-135M-Instruct, without the default system message.
 TEMPLATE = (
@@ -47,13 +48,20 @@ def test_it_is_the_published_template(tokenizer):
     assert tokens.tolist() == tokenizer.encode(text).ids
     marked = tokenizer.decode(tokens[written].tolist(), skip_special_tokens=False)
     assert marked == "north<|im_end|>"
+    assert rendered(chatml("<|im_start|>", "<|im_end|>"), TALK, {}) == text
 
 
-def test_packed_rows_are_their_examples_one_by_one():
-    """Losses, and the gradients of all weights, in float64."""
+@pytest.mark.parametrize(
+    "model",
+    [GPT(GPTConfig(50, 16, 2, 2, 8, 32, dropout=0.0)), LLaMA(LLaMAConfig(50, 16, 2, 4, 2, 16, 24))],
+    ids=["gpt", "llama"],
+)
+def test_packed_rows_are_their_examples_one_by_one(model):
+    """Losses, and the gradients of all weights, in float64 and with weights that matter."""
     generator = torch.Generator().manual_seed(45)
-    torch.manual_seed(45)
-    model = GPT(GPTConfig(50, 16, 2, 2, 8, 32, dropout=0.0)).double()
+    model.double()
+    for parameter in model.parameters():
+        torch.nn.init.normal_(parameter, std=0.3, generator=generator)
     examples = []
     for size in (5, 9, 3, 7, 2, 16, 4):
         tokens = torch.randint(50, (size,), generator=generator)

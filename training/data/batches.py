@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from operator import itemgetter
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -14,10 +16,18 @@ from training.data.vocabulary import PAD
 
 @dataclass(frozen=True)
 class Rows:
-    """A batch: `source` `(B, S)` or None, and `target` `(B, T)`, padded with 0."""
+    """A batch: `source` `(B, S)` or None, and `target` `(B, T)`, padded with 0.
+
+    Without `labels` `(B, T)`, each position of the target predicts the next token. With them, it predicts
+    its label, if that is not −100. `positions` and `mask` are those of packed rows
+    (`variants.instruction.Packed`).
+    """
 
     source: Tensor | None
     target: Tensor
+    labels: Tensor | None = None
+    positions: Tensor | None = None
+    mask: Tensor | None = None
     counted: bool = True
     """False for rows that a process computes only to stay in step with the others."""
 
@@ -26,34 +36,46 @@ class Rows:
 
     @property
     def tokens(self) -> int:
-        """The number of tokens to predict: the target without its first token and padding."""
+        """The number of tokens to predict: those of `labels`, or the target without its first token and
+        padding."""
         if not self.counted:
             return 0
+        if self.labels is not None:
+            return int((self.labels != -100).sum())
         wanted = self.target[:, 1:]
         return wanted.numel() if self.source is None else int((wanted != PAD).sum())
+
+    @property
+    def tensors(self) -> tuple[Any, ...]:
+        """The arguments of `Objective`."""
+        return self.source, self.target, self.labels, self.positions, self.mask
+
+    def each(self, act: Callable[[Tensor], Tensor], counted: bool = True) -> Rows:
+        """Return the batch with `act` applied to each of its tensors."""
+        names = ("source", "target", "labels", "positions", "mask")
+        named = zip(names, self.tensors, strict=True)
+        changed: dict[str, Any] = {name: act(one) for name, one in named if one is not None}
+        return replace(self, counted=counted, **changed)
 
     def share(self, rank: int, world: int) -> Rows:
         """Return the rows of one of `world` processes; if there are too few, a row that does not count."""
         if world == 1:
             return self
         mine = slice(rank, None, world) if rank < len(self) else slice(0, 1)
-        source = None if self.source is None else self.source[mine]
-        return Rows(source, self.target[mine], counted=rank < len(self))
+        return self.each(itemgetter(mine), counted=rank < len(self))
 
     def to(self, device: torch.device) -> Rows:
         """Return the batch on a device."""
-        source = None if self.source is None else self.source.to(device, non_blocking=True)
-        return replace(self, source=source, target=self.target.to(device, non_blocking=True))
+        return self.each(lambda one: one.to(device, non_blocking=True), self.counted)
 
     def pin_memory(self) -> Rows:
         """Return the batch in pinned memory."""
-        source = None if self.source is None else self.source.pin_memory()
-        return replace(self, source=source, target=self.target.pin_memory())
+        return self.each(Tensor.pin_memory, self.counted)
 
 
-def padded(sequences: Sequence[Sequence[int]]) -> Tensor:
+def padded(sequences: Sequence[Sequence[int] | Tensor], pad: int = PAD) -> Tensor:
     """Pad sequences to one tensor `(B, longest)`."""
-    rows = torch.full((len(sequences), max(map(len, sequences))), PAD)
+    rows = torch.full((len(sequences), max(map(len, sequences))), pad)
     for row, sequence in zip(rows, sequences, strict=True):
         row[: len(sequence)] = torch.as_tensor(sequence)
     return rows
@@ -70,10 +92,6 @@ def seed_of(*names: object) -> int:
 
 
 def in_batches(rows: Rows, size: int) -> list[Rows]:
-    """Yield batches of `size` rows of one length."""
-    found = []
-    for first in range(0, len(rows), size):
-        some = slice(first, first + size)
-        source = None if rows.source is None else rows.source[some]
-        found.append(Rows(source, rows.target[some]))
-    return found
+    """Return batches of `size` rows of one length."""
+    places = (slice(first, first + size) for first in range(0, len(rows), size))
+    return [rows.each(itemgetter(some)) for some in places]

@@ -164,6 +164,17 @@ def own_pairs(data: str) -> dict[str, Pairs]:
     return found
 
 
+def first_of(wrong: list[str], separator: str = ", ") -> str:
+    """Return the first items of a list for a message, and the number of others."""
+    more = f", and {len(wrong) - MOST_SHOWN:,} more" if len(wrong) > MOST_SHOWN else ""
+    return separator.join(wrong[:MOST_SHOWN]) + more
+
+
+def short(text: str) -> str:
+    """Return the beginning of a text, for a message."""
+    return text if len(text) <= 60 else f"{text[:60]}…"
+
+
 def _columns(body: bytes, name: str) -> Pairs:
     """Return the pairs of a text, without blank lines."""
     pairs: Pairs = []
@@ -174,13 +185,11 @@ def _columns(body: bytes, name: str) -> Pairs:
             pairs.append((columns[0], columns[1]))
         elif line.strip():
             line = line.rstrip("\r")
-            short = line if len(line) <= 60 else f"{line[:60]}…"
-            wrong.append(f"line {number} is {short!r}")
+            wrong.append(f"line {number} is {short(line)!r}")
     if wrong:
-        more = f", and {len(wrong) - MOST_SHOWN:,} more" if len(wrong) > MOST_SHOWN else ""
         raise Refused(
-            f"{name} must have a sentence, a tab and its translation in each line, and "
-            f"{', '.join(wrong[:MOST_SHOWN])}{more}. (`cut -f 1,2` keeps the first two columns of more)"
+            f"{name} must have a sentence, a tab and its translation in each line, and {first_of(wrong)}. "
+            "(`cut -f 1,2` keeps the first two columns of more)"
         )
     return pairs
 

@@ -5,6 +5,7 @@ sorting      sort ten symbols
 arithmetic   add two numbers of up to three digits, digit by digit
 shakespeare  the next character of Shakespeare's plays
 text         the next token of any text
+chat         the assistant's messages in conversations
 translation  translate sentences
 """
 
@@ -20,6 +21,7 @@ from torch import Tensor
 
 from implementation import token_batches
 from training.data.batches import Rows, draws, in_batches, padded
+from training.data.conversations import Chat
 from training.data.corpora import LANGUAGES, TINY_SHAKESPEARE, parallel, read_text
 from training.data.downloads import find
 from training.data.vocabulary import (
@@ -105,6 +107,13 @@ def load(
             if not settings.data:
                 raise Refused("The task `text` needs a text file: --data FILE")
             return Text(settings, read_text(Path(settings.data)), languages)
+        case "chat":
+            if not settings.data or languages is None:
+                raise Refused(
+                    "The task `chat` needs a file of conversations, and a model that it trains further: "
+                    "--data FILE.jsonl --from DIR|FILE|NAME|RUN"
+                )
+            return Chat(settings, languages)
         case _:
             languages_asked = settings.data, settings.source, settings.target
             pairs = parallel(*languages_asked, _data_dir(settings), console)

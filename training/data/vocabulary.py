@@ -6,8 +6,9 @@ Ids 0, 1 and 2 are padding, start and end for tasks whose sequences have ends.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Protocol
 
 import tokenizers
@@ -17,6 +18,7 @@ from training.errors import Refused
 
 PAD, START, END = 0, 1, 2
 SPECIAL = ("<pad>", "<start>", "<end>")
+CHAT_MARKS = ("<|im_start|>", "<|im_end|>")  # of a published model, around each message
 
 
 class Vocabulary(Protocol):
@@ -176,16 +178,19 @@ class Published:
     def __len__(self) -> int:
         return self._size
 
-    def encode(self, text: str) -> list[int]:
-        """Encode a text.
+    def encode(self, text: str, plain: bool = False) -> list[int]:
+        """Encode a text. In plain text special tokens are not recognized, and none is added.
 
         Raises:
             Refused: the tokenizer cannot encode the text, or a token has no embedding.
         """
+        self.tokenizer.encode_special_tokens = plain
         try:
-            ids: list[int] = self.tokenizer.encode(text).ids
+            ids: list[int] = self.tokenizer.encode(text, add_special_tokens=not plain).ids
         except Exception as error:  # tokenizers raises a plain Exception
             raise Refused(f"The tokenizer cannot encode the text: {error}") from error
+        finally:
+            self.tokenizer.encode_special_tokens = False  # others use it, too
         for number in set(ids):
             if number >= self._size:
                 raise Refused(
@@ -210,6 +215,25 @@ class Published:
     def as_json(self) -> dict[str, Any]:
         tokenizer = json.loads(self.tokenizer.to_str())
         return {"kind": "published", "tokenizer": tokenizer, "size": self._size}
+
+
+def chat_format(words: Vocabulary) -> tuple[Callable[[str], list[int]], int, int]:
+    """Return what `chat_tokens` needs: an encoding in which every text is plain text, and the tokens before
+    and after a message.
+
+    Raises:
+        Refused: the vocabulary has no such tokens.
+    """
+    if isinstance(words, BytePairs):
+        return words.encode, START, END
+    if isinstance(words, Published):
+        start, end = map(words.tokenizer.token_to_id, CHAT_MARKS)
+        if start is not None and end is not None and max(start, end) < len(words):
+            return partial(words.encode, plain=True), start, end
+    raise Refused(
+        f"The model's vocabulary must have tokens around messages: {' and '.join(CHAT_MARKS)} of a published "
+        "model, or those of a run with a byte-pair encoding (--set vocabulary=N)"
+    )
 
 
 @dataclass(frozen=True)

@@ -21,6 +21,14 @@ Message = Mapping[str, str]
 """One message: `role` is system, user or assistant, `content` the text."""
 
 
+def chatml(start: str, end: str) -> str:
+    """Return the template of day 45's format, with these tokens before and after each message."""
+    return (
+        f"{{% for one in messages %}}{start}{{{{ one['role'] }}}}\n{{{{ one['content'] }}}}{end}\n"
+        f"{{% endfor %}}{{% if add_generation_prompt %}}{start}assistant\n{{% endif %}}"
+    )
+
+
 def rendered(template: str, messages: Sequence[Message], specials: Mapping[str, str]) -> str:
     """Render a conversation as text, up to where the model's next reply begins.
 

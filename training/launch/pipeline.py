@@ -13,6 +13,7 @@ from rich.text import Text
 
 from training import devices
 from training.data import tasks
+from training.data.conversations import Chat
 from training.data.tasks import Task, Translation
 from training.devices import ProcessContext
 from training.errors import Refused
@@ -22,8 +23,10 @@ from training.loop.monitor import Monitor
 from training.loop.run_folder import Run
 from training.loop.training_loop import Diverged, Interrupted, Trainer
 from training.models import finetuning
+from training.models.architectures import in_bytes, state_of, weights_of
+from training.models.base_model import Base, rope_of
 from training.models.finetuning import Origin
-from training.models.parts import Parts, parts_of
+from training.models.parts import Parts, PartsProvider, parts_of
 from training.progress import waiting
 from training.settings import Settings
 from training.using.evaluation import Evaluation, evaluate
@@ -118,7 +121,7 @@ def prepare(
     devices.pick(asked.device)
     settings, origin = asked.settings, None
     if settings.pretrained:
-        origin = _origin(run, settings, context, console)
+        origin = _origin(run, asked, context, console)
         settings = origin.fitted(settings)
     parts = parts_of(settings, run.answers, asked.provider)
     task = _loaded(run, settings, origin, context, console)
@@ -139,20 +142,43 @@ def _leading(context: ProcessContext) -> Iterator[None]:
         context.barrier()
 
 
-def _origin(run: Run, settings: Settings, context: ProcessContext, console: Console) -> Origin:
-    """Return the published model to fine-tune.
+def _origin(run: Run, asked: RunRequest, context: ProcessContext, console: Console) -> Origin:
+    """Return the model to fine-tune, published or of a run.
 
     Raises:
         Refused: the model cannot be loaded, or has changed since the run was begun.
     """
+    settings = asked.settings
+    source = Path(settings.pretrained)
     with _leading(context):
         with waiting(console, f"Reading {settings.pretrained}"):
-            found = finetuning.origin(settings, console)
+            if Run(source).config.exists():
+                found = _trained_before(source, asked.provider)
+            else:
+                found = finetuning.origin(settings, console)
+        if settings.task == "chat":
+            found = found.for_chat()
         if run.base() not in (None, found.base):
             raise Refused(f"{settings.pretrained} has changed since the run was begun with it")
         if context.is_main:
             run.keep_base(found.base)
     return found
+
+
+def _trained_before(folder: Path, provider: PartsProvider | None) -> Origin:
+    """Return the model of a run.
+
+    Raises:
+        Refused: the run has no weights yet, another kind of model, or quantized weights.
+    """
+    found = Model.load(folder, "cpu", provider)
+    if found.settings.model == "paper" or in_bytes(state_of(found.model)):
+        raise Refused(
+            f"--from takes runs of a GPT-2 or a LLaMA (--set model=gpt, model=llama) in float32: {folder} is "
+            f"a run of {found.settings.task} with model={found.settings.model}"
+        )
+    base = found.base or Base(found.model.config, found.settings.model == "gpt", rope=rope_of(None))
+    return Origin(base, weights_of(found.model), found.languages)
 
 
 def _loaded(
@@ -193,7 +219,7 @@ def _introduce(trainer: Trainer, console: Console) -> None:
             f"  {trainer.size:,} parameters{some}, {settings.steps:,} steps, on {where}{many}{half}",
         )
     )
-    if isinstance(trainer.task, Translation):
+    if isinstance(trainer.task, (Chat, Translation)):
         console.print(trainer.task.sizes(), soft_wrap=True)
     for words in trainer.parts.lines():
         console.print(Text(words), soft_wrap=True)

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
-from training.data.batches import seed_of
+from training.data.batches import Rows, seed_of
 from training.devices import ProcessContext
 from training.models.architectures import Objective, layers
 from training.settings import Settings
@@ -69,8 +69,8 @@ class DistributedObjective:
                     objective, device_ids=devices, broadcast_buffers=False
                 )
 
-    def __call__(self, source: Tensor | None, target: Tensor) -> tuple[Tensor, Tensor]:
-        summed, plain = self._call(source, target)
+    def __call__(self, rows: Rows) -> tuple[Tensor, Tensor]:
+        summed, plain = self._call(*rows.tensors)
         return summed, plain
 
     def train(self, training: bool) -> None:

@@ -196,7 +196,7 @@ class Trainer:
                 if mine.counted or self.settings.shard:
                     on_device = mine.to(self.context.device)
                     with self._autocast(), self.parts.attribute_errors():
-                        _, plain = self.objective(on_device.source, on_device.target)
+                        _, plain = self.objective(on_device)
                     total += float(plain) * mine.counted
                     tokens += mine.tokens
         total, tokens = self.context.total(total, tokens)
@@ -233,7 +233,7 @@ class Trainer:
             on_device = mine.to(self.context.device)
             last = self.objective.syncing(rows is group[-1])
             with last, self._autocast(), self.parts.attribute_errors():
-                summed, plain = self.objective(on_device.source, on_device.target)
+                summed, plain = self.objective(on_device)
                 # DDP averages gradients over processes, but the mean is over tokens.
                 share = world / max(tokens, 1) if mine.counted else 0.0
                 self.optimizer.backward(summed * share)

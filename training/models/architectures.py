@@ -23,6 +23,7 @@ from training.models.parts import REFERENCES, Parts
 from training.settings import Settings
 from variants.fused import fuse
 from variants.gpt import GPTConfig
+from variants.instruction import Packed, packed_logits
 from variants.rope_scaling import stretch
 from variants.shipping import quantize_model
 
@@ -229,13 +230,25 @@ class Objective(nn.Module):
         self.model: Model = model
         self.smoothing = smoothing
 
-    def forward(self, source: Tensor | None, target: Tensor) -> tuple[Tensor, Tensor]:
-        """From source `(B, S)`, or None, and target `(B, T)` to two 0-d tensors."""
+    def forward(
+        self,
+        source: Tensor | None,
+        target: Tensor,
+        labels: Tensor | None = None,
+        positions: Tensor | None = None,
+        mask: Tensor | None = None,
+    ) -> tuple[Tensor, Tensor]:
+        """From the tensors of `Rows` to two 0-d tensors."""
         if source is None:
-            states = self.model(target[:, :-1])
-            log_probs = self.model.generator(states)  # (B, T − 1, V)
+            if labels is None:
+                target, labels = target[:, :-1], target[:, 1:]
+            if positions is None or mask is None:
+                states = self.model(target)
+            else:
+                states = packed_logits(self.model, Packed(target, labels, positions, mask))
+            log_probs = self.model.generator(states)  # (B, T, V)
             plain = nn.functional.nll_loss(
-                log_probs.flatten(0, 1), target[:, 1:].flatten(), reduction="sum"
+                log_probs.flatten(0, 1), labels.flatten(), reduction="sum"
             )
             return plain, plain.detach()
         batch = implementation.Batch(source, target, pad=PAD)

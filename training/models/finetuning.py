@@ -10,8 +10,9 @@ import torch
 from rich.console import Console
 from torch import Tensor
 
-from training.data.vocabulary import Languages, Published
+from training.data.vocabulary import Languages, Published, chat_format
 from training.errors import Refused
+from training.generation.chat_templates import chatml
 from training.models.architectures import Model, put_weights, weights_of
 from training.models.base_model import Base
 from training.models.hub import folder_of
@@ -57,6 +58,19 @@ class Origin:
                 f"reads, got {settings.context}: --set context={config.context}"
             )
         return settings.but(self.base.settings)
+
+    def for_chat(self) -> Origin:
+        """Return the same model with day 45's chat template, whose end token ends a reply.
+
+        Raises:
+            Refused: its vocabulary has no tokens for that.
+        """
+        words = self.languages.target
+        _, *marks = chat_format(words)
+        ends = sorted({*self.base.ends, marks[1]})
+        return replace(
+            self, base=replace(self.base, template=chatml(*words.names(marks)), ends=ends)
+        )
 
     def begin(self, model: Model, settings: Settings) -> None:
         """Give a model these weights, and, where settings ask for LoRA, freeze it and add updates.

@@ -98,6 +98,17 @@ class PartsProvider(Protocol):
             Refused: the files are gone, one cannot be loaded, or none of them is used.
         """
 
+    def reasoner(self, answers: str, folder: Path) -> Parts:
+        """Make parts of a reasoner of them: a module with everything in `reasoning.parts.PARTS`.
+
+        Args:
+            answers: the folder that they come from, as it was named.
+            folder: where the run keeps the files.
+
+        Raises:
+            Refused: as for `load`.
+        """
+
     def speaker(
         self, answers: Path, model: Path, told: Callable[[str], None]
     ) -> AbstractContextManager[TextGenerator]:

@@ -8,7 +8,7 @@ import json
 import re
 import sys
 from collections.abc import Callable, Collection, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -26,8 +26,11 @@ from training.models.hub import folder_of
 from training.models.pretrained import Pretrained
 from training.program import Program
 from training.progress import waiting
+from training.reasoning import running
+from training.reasoning.reasoner import SETTINGS
 from training.using import evaluation
 from training.using.chat import HELP, PROMPT, Chat, converse
+from training.using.hugging_face_folder import tokenizer
 from training.using.inference import Model
 from variants.speculative import PromptLookup, speculative_generate
 
@@ -142,15 +145,15 @@ def generate_with_a_draft(
         Refused: a model cannot be loaded or used in this way, the two have different vocabularies, or the
             text does not fit into the context of both.
     """
-    target = _decoder(program, model, device, data_dir)
+    target, words = _loaded(program, model, device, data_dir)
     vocab, context = target.model.config.vocab, target.model.config.context
     helper: Any = PromptLookup(vocab, context)
     if draft != LOOKUP:
-        other = _decoder(program, draft, device, data_dir)
-        if other.tokens() != target.tokens():
+        other, theirs = _loaded(program, draft, device, data_dir)
+        if _texts(other, theirs) != _texts(target, words):
             raise Refused(f"The draft must have the vocabulary of the model, and {draft} has not")
         helper = other.model
-    ids = target.words.encode(prompt)
+    ids = words.encode(prompt)
     room = min(context, helper.config.context) - len(ids)
     if not ids:
         raise Refused("The prompt must not be empty")
@@ -173,40 +176,41 @@ def generate_with_a_draft(
     )[0].tolist()
     hook.remove()
     new = list(itertools.takewhile(lambda one: one not in target.ends, text[len(ids) :]))
-    continuation = target.words.decode(ids + new)[len(target.words.decode(ids)) :]
+    continuation = words.decode(ids + new)[len(words.decode(ids)) :]
     _print_as_it_comes(prompt, until(iter([continuation]), stops))
     count = len(passes)
-    words = f"{tokens} tokens in {count} passes of the model: {tokens / count:.2f} tokens per pass"
-    program.console(stderr=True).print(Text(words, "quiet"), soft_wrap=True)
+    told = f"{tokens} tokens in {count} passes of the model: {tokens / count:.2f} tokens per pass"
+    program.console(stderr=True).print(Text(told, "quiet"), soft_wrap=True)
 
 
-@dataclass(frozen=True)
-class _Decoder:
-    """A language model that is called with a cache, and its vocabulary."""
-
-    model: Any
-    words: Words
-    ends: Collection[int]
-    device: torch.device
-
-    def tokens(self) -> list[str]:
-        """The text of each token."""
-        return [self.words.decode([one]) for one in range(self.model.config.vocab)]
+def _texts(model: Pretrained, words: Words) -> list[str]:
+    """Return the text of each token."""
+    return [words.decode([one]) for one in range(model.model.config.vocab)]
 
 
-def _decoder(program: Program, asked: str | Path, device: str, data_dir: Path | None) -> _Decoder:
-    if isinstance(asked, Path) or Run(Path(asked)).config.exists():
-        found = Model.load(Path(asked), device, program.provider)
-        model = with_a_cache(found.model, found.settings, found.parts)
-        if model is None:
-            raise Refused(
-                "--draft takes runs of a GPT-2 or a LLaMA, made of the course's own parts"
-            )
-        ends = () if found.base is None else found.base.ends
-        return _Decoder(model, found.languages.target, ends, found.device)
-    path = folder_of(str(asked), data_dir, program.console(stderr=True))
-    published = Pretrained.load(path, device)
-    return _Decoder(published.model, published, published.ends, published.device)
+def _loaded(
+    program: Program, asked: str | Path, device: str, data_dir: Path | None
+) -> tuple[Pretrained, Words]:
+    """Load a published model, or that of a run in the same form, and its vocabulary.
+
+    Raises:
+        Refused: the model cannot be loaded, or is called in a different way.
+    """
+    if not isinstance(asked, Path) and not Run(Path(asked)).config.exists():
+        path = folder_of(asked, data_dir, program.console(stderr=True))
+        published = Pretrained.load(path, device)
+        return published, published
+    found = Model.load(Path(asked), device, program.provider)
+    model = with_a_cache(found.model, found.settings, found.parts)
+    words, base = found.languages.target, found.base
+    if model is None:
+        raise Refused(
+            "--draft and course chat take runs of a GPT-2 or a LLaMA, made of the course's own parts"
+        )
+    made = Pretrained(model, tokenizer(words), frozenset(base.ends if base else ()), found.device)
+    if base is not None:
+        made.template, made.specials = base.template, base.specials
+    return made, words
 
 
 @contextlib.contextmanager
@@ -219,10 +223,16 @@ def speaking(
         Refused: the model cannot be loaded, or the parts cannot be used.
     """
     console = program.console(stderr=True)
-    path = folder_of(asked, data_dir, console)
-    if answers is None:
-        yield Pretrained.load(path, device)
+    is_reasoner = (Path(asked) / SETTINGS).exists()
+    if answers is None and is_reasoner:
+        yield running.speaker(program, Path(asked))
         return
+    if answers is None:
+        yield _loaded(program, asked, device, data_dir)[0]
+        return
+    if is_reasoner or Run(Path(asked)).config.exists():
+        raise Refused("--answers is for published models: a run keeps its own parts")
+    path = folder_of(asked, data_dir, console)
     if device not in ("auto", "cpu"):
         raise Refused(f"--answers needs --device cpu, got {device}")
 

@@ -77,7 +77,7 @@ def held_out_loss(model: Model, task: Task, split: str, tell: OnProgress) -> tup
     with torch.no_grad(), model.parts.attribute_errors():
         for number, rows in enumerate(batches, 1):
             on_device = rows.to(model.device)
-            total += float(objective(on_device.source, on_device.target)[1])
+            total += float(objective(*on_device.tensors)[1])
             tokens += rows.tokens
             sequences += len(rows)
             tell("loss", number, len(batches))

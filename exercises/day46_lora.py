@@ -1,0 +1,97 @@
+"""Day 46 · LoRA
+
+Lesson  course lesson 46
+Hints   course hint 46
+Check   course watch 46    (checks at every save; `course check 46` checks once)
+
+Replace each `raise NotImplementedError` with your own code. The numbered comments are a way there; you may
+take another. Earlier days' parts come from the reference, so a day can be skipped.
+`Raises` lists what the reference refuses; no check tests that your code refuses it too.
+"""
+
+from collections.abc import Collection
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float
+from torch import Tensor, nn
+
+
+class LoRALinear(nn.Module):
+    """Replace an `nn.Linear` by one with a low-rank update, which is 0 at initialization.
+
+        h = W x + b + (α / r) B A x
+
+    - `linear` is an `nn.Linear` with or without a bias, in any floating-point dtype, on any device.
+      `alpha` is α.
+    - `weight` and `bias` are the layer's own parameters, the same objects, not copies. Neither requires
+      a gradient afterwards. `bias` is None if the layer has none.
+    - `a` is A, a parameter `(rank, d_in)`, initialized from N(0, 1 / d_in), so that A x is about as
+      large as x. `b` is B, a parameter `(d_out, rank)`, initialized to 0. Both have the dtype and the
+      device of `weight`, and require gradients.
+    - `weight`, `a`, `b` and, if there is one, `bias` are the parameters, and nothing else is in the
+      state dict.
+
+    Raises:
+        ValueError: `rank` is below 1.
+
+    Source: Hu et al. 2021, eq. 3 and §4.1, which gives no standard deviation for A.
+    """
+
+    def __init__(self, linear: nn.Linear, rank: int, alpha: float = 16.0):
+        super().__init__()
+        # 1. Take over the layer's own weight and bias, and freeze them.
+        # 2. The update is 0 because B is. If A were 0 as well, neither would have a gradient.
+        raise NotImplementedError
+
+    def forward(self, x: Float[Tensor, "*batch d_in"]) -> Float[Tensor, "*batch d_out"]:
+        """Return W x + b + (α / r) B A x, without computing B A.
+
+        - `x` has any leading axes, or none, and the dtype of the layer. Gradients reach `x`, `a` and `b`.
+        """
+        # 1. Go through the r numbers A x: both products are small.
+        # 2. Scale the update, and add it to what the layer computes.
+        raise NotImplementedError
+
+
+def add_lora(model: nn.Module, rank: int, names: Collection[str], alpha: float = 16.0) -> None:
+    """Freeze a model, and replace its linear layers with these names by `LoRALinear`, in place.
+
+    - `names` are the last parts of the layers' names, without the dots: `w_q` stands for
+      `blocks.0.attention.w_q`, `blocks.1.attention.w_q` and a `w_q` of the model itself, but not for
+      `w_qk`, `new_w_q` or `w_q.inner`.
+    - Each `nn.Linear` with such a name is replaced by a `LoRALinear` of it, wherever it is. Other
+      modules are never replaced, whatever their name. The model itself is not an `nn.Linear`, and no
+      layer occurs in two places.
+    - Afterwards, nothing but the new layers' `a` and `b` requires a gradient. So these are the update:
+      in a copy of the original model with the same call, `load_state_dict(update, strict=False)`
+      restores a tuned model from them alone.
+
+    Raises:
+        ValueError: `rank` is below 1, or no linear layer has one of these names.
+
+    Source: Hu et al. 2021, §4.2, where the layers are the projections of attention.
+    """
+    # 1. Find the linear layers whose name ends with one of these parts, before anything is replaced.
+    # 2. Freeze everything, and put the new layers in their place.
+    raise NotImplementedError
+
+
+@torch.no_grad()
+def merge_lora(model: nn.Module) -> None:
+    """Replace each `LoRALinear` of a model by an `nn.Linear` that computes the same, in place.
+
+        W ← W + (α / r) B A
+
+    - Each `LoRALinear` of the model is replaced by an `nn.Linear` with the merged weight and the same
+      bias, wherever it is. The model's parameters then have the names and shapes of the original model.
+      Whether they require gradients is left open.
+    - Outputs change by rounding only. The weight that the layer had is not changed: other models may
+      share it.
+    - The model itself is not a `LoRALinear`.
+
+    Source: Hu et al. 2021, §4.1, "No Additional Inference Latency".
+    """
+    # 1. Multiply the factors, and add the scaled product to a copy of the weight.
+    # 2. Put a plain linear layer in its place, with the same bias.
+    raise NotImplementedError

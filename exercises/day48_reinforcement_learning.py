@@ -1,0 +1,103 @@
+"""Day 48 · Reinforcement learning
+
+Lesson  course lesson 48
+Hints   course hint 48
+Check   course watch 48    (checks at every save; `course check 48` checks once)
+
+Replace each `raise NotImplementedError` with your own code. The numbered comments are a way there; you may
+take another. Earlier days' parts come from the reference, so a day can be skipped.
+`Raises` lists what the reference refuses; no check tests that your code refuses it too.
+"""
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+
+def group_advantages(rewards: Float[Tensor, "*batch G"]) -> Float[Tensor, "*batch G"]:
+    """Return how much better each answer is than its group, in standard deviations of the group.
+
+        Âᵢ = (rᵢ − mean(r)) / std(r),  0 where all rewards of the group are equal
+
+    The standard deviation divides by G − 1, as `torch.std` does.
+
+    - `rewards` are floats, `(…, G)`: the last axis is a group, the answers to one prompt. G may be 1.
+    - Return a new tensor with the shape, dtype and device of `rewards`.
+    - The standard deviation divides by G − 1, and nothing is added to it. In a group of equal rewards
+      every advantage is exactly 0.
+
+    Source: Shao et al. 2024, §4.1.2 (outcome supervision).
+    """
+    # 1. The group's mean is the baseline: what these prompts earn anyway.
+    # 2. Equal rewards say nothing about which answer is better. Compare them before the mean has rounded.
+    # 3. Divide by the standard deviation; a group of one has none.
+    raise NotImplementedError
+
+
+def policy_loss(
+    log_probs: Float[Tensor, "*batch T"],
+    old_log_probs: Float[Tensor, "*batch T"],
+    advantages: Float[Tensor, "*batch"],
+    mask: Bool[Tensor, "*batch T"],
+    clip: float = 0.2,
+) -> Float[Tensor, ""]:
+    """Return the clipped surrogate loss: summed over the tokens of an answer, averaged over the answers.
+
+        ρᵢₜ = πθ(oᵢₜ) / π_old(oᵢₜ)
+        L = −1/n Σᵢ Σₜ min(ρᵢₜ Âᵢ, clip(ρᵢₜ, 1 − ε, 1 + ε) Âᵢ)
+
+    πθ is the model, π_old the one that sampled the answers, Âᵢ an advantage, and ε is `clip`. The first
+    sum is over the n answers, the second over the tokens of an answer, where `mask` is True. Where
+    πθ = π_old, the gradient is that of REINFORCE. DeepSeekMath divides the second sum by |oᵢ|, the length
+    of the answer, and so a wrong answer costs less per token, the longer it is. For that loss, pass
+    `advantages / mask.sum(-1)`.
+
+    - `log_probs`, `old_log_probs` and `mask` are `(…, T)`: log-probabilities of the sampled tokens, and True
+      where a token belongs to its answer. `advantages` are `(…)`: one number for each answer, which all
+      of its tokens share.
+    - Return a 0-d tensor: the sum over the tokens of each answer, averaged over all n answers. An answer
+      without tokens counts as one of the n, with the sum 0. Nothing is divided by the length of an answer.
+    - Only `log_probs` gets a gradient. Where `mask` is False, log-probabilities may be −∞ or NaN: they do not
+      change the loss, and have the gradient 0.
+
+    Raises:
+        ValueError: shapes that do not fit, or a negative `clip`.
+
+    Source: Schulman et al. 2017, eq. 7; Shao et al. 2024, eq. 3, without its 1/|oᵢ|, for which see Liu et
+    al. 2025, §3.1.
+    """
+    # 1. The ratio of the probabilities, 1 at padding. Only the model that is trained gets a gradient.
+    # 2. Each token has its answer's advantage.
+    # 3. Take the lower of the two: once the ratio has gone too far in the right direction, there is no
+    #    gradient; in the wrong direction, there always is one.
+    # 4. Sum over the tokens of each answer, average over the answers.
+    raise NotImplementedError
+
+
+def kl_penalty(
+    log_probs: Float[Tensor, "*batch T"],
+    reference_log_probs: Float[Tensor, "*batch T"],
+    mask: Bool[Tensor, "*batch T"],
+) -> Float[Tensor, ""]:
+    """Estimate how far the model is from a reference, KL(πθ ‖ π_ref), from the answers it has sampled.
+
+        k₃ = π_ref/πθ − log(π_ref/πθ) − 1
+
+    πθ and π_ref are the probabilities of a sampled token. The mean of k₃ over samples of πθ is the KL
+    divergence, and every k₃ is at least 0. As in `policy_loss`, it is summed over the tokens of an
+    answer, and averaged over the answers.
+
+    - Shapes, mask and average are those of `policy_loss`. Return a 0-d tensor.
+    - k₃ is computed from the two log-probabilities of each sampled token, and from no other token of the
+      vocabulary.
+    - Only `log_probs` gets a gradient.
+
+    Raises:
+        ValueError: shapes that do not fit.
+
+    Source: Shao et al. 2024, eq. 4; Schulman 2020, *Approximating KL Divergence*.
+    """
+    # 1. The logarithm of the ratio, the reference above the model, 0 at padding. The reference is fixed.
+    # 2. The estimate for each token, which is 0 where the two agree.
+    # 3. Sum over the tokens of each answer, average over the answers.
+    raise NotImplementedError

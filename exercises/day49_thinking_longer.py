@@ -1,0 +1,86 @@
+"""Day 49 · Thinking longer
+
+Lesson  course lesson 49
+Hints   course hint 49
+Check   course watch 49    (checks at every save; `course check 49` checks once)
+
+Replace each `raise NotImplementedError` with your own code. The numbered comments are a way there; you may
+take another. Earlier days' parts come from the reference, so a day can be skipped.
+`Raises` lists what the reference refuses; no check tests that your code refuses it too.
+"""
+
+import math
+from collections.abc import Hashable, Sequence
+
+
+def majority_vote(answers: Sequence[Hashable | None]) -> Hashable | None:
+    """Return the most frequent answer; in a tie, the one that was seen first.
+
+        argmaxₐ Σᵢ [aᵢ = a]
+
+    None stands for a sample that has no answer, such as a text that was cut off. It has no vote.
+
+    - `answers` is a list with the answer of each sample, in the order of sampling: numbers, texts or
+      tuples. 0 and the empty text are answers like any other.
+    - None stands for a sample without an answer, and has no vote. If all are None, return None.
+    - Return the answer itself. The most frequent one wins, even with less than half of the votes.
+
+    Raises:
+        ValueError: no samples.
+
+    Source: Wang et al. 2023, §2 (self-consistency).
+    """
+    # 1. Count the samples of each answer, in the order in which the answers were first seen.
+    # 2. The most votes win. `max` returns the first of several maxima.
+    raise NotImplementedError
+
+
+def pass_at_k(n: int, correct: int, k: int) -> float:
+    """Estimate, from n samples, the probability that at least one of k samples is right.
+
+        pass@k = right choices / all choices
+
+    This is the share of right choices among all choices of k of the n samples: those with a right sample.
+
+    - `n`, `correct` and `k` are ints, 0 ≤ correct ≤ n and 1 ≤ k ≤ n. n may be several thousand.
+    - Return a float between 0 and 1.
+
+    Raises:
+        ValueError: `correct` outside 0 to n, or k outside 1 to n.
+
+    Source: Chen et al. 2021, §2.1, eq. 1.
+    """
+    # 1. Count all choices of k samples, and those that are not right.
+    # 2. Divide. Nothing may overflow.
+    raise NotImplementedError
+
+
+def best_of_n(
+    answers: Sequence[Hashable | None], scores: Sequence[float], weighted: bool = False
+) -> Hashable | None:
+    """Return the answer that a verifier prefers: of the best sample, or with the largest total score.
+
+        best of n:  a_j,  j = argmaxᵢ sᵢ
+        weighted:   argmaxₐ Σᵢ sᵢ [aᵢ = a]
+
+    None stands for a sample that has no answer. It is never chosen, whatever its score. In a tie, the
+    sample that was seen first wins; if `weighted`, the answer that was seen first.
+
+    - `answers` is a list as for `majority_vote`, `scores` a list of as many finite floats: higher is
+      better. They may be negative, such as log-probabilities, unless `weighted` is True.
+    - Return the answer itself, not its index or score. A sample whose answer is None is never chosen; if
+      all are None, return None.
+    - Of several samples with the highest score, choose the first. With `weighted=True`, choose the answer
+      with the largest sum of scores; of several, the answer that was seen first.
+
+    Raises:
+        ValueError: no samples, different numbers of answers and scores, a score that is NaN, or a
+            negative one if `weighted`.
+
+    Source: Cobbe et al. 2021, §4.2 (verifiers); weighted: Li et al. 2022, *Making Language Models Better
+    Reasoners with Step-Aware Verifier*.
+    """
+    # 1. Leave out the samples without an answer.
+    # 2. Best of n: the sample with the highest score.
+    # 3. Weighted: a vote in which each sample counts as much as its score.
+    raise NotImplementedError

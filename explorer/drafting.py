@@ -1,0 +1,248 @@
+"""Speculative decoding, step by step: a draft proposes words, and the target accepts or replaces them."""
+
+import marimo
+
+app = marimo.App(
+    width="full",
+    app_title="Speculative decoding, step by step",
+    css_file="page.css",
+    html_head_file="start.html",
+)
+
+with app.setup:
+    from collections import Counter
+    from html import escape
+    from typing import NamedTuple
+
+    import marimo as mo
+    import torch
+    from torch import Tensor
+
+    from explorer import page
+    from explorer.bigrams import END, NUMBER, SAID, START, Bigrams
+    from explorer.charts import bars, beside, facts, number
+    from explorer.decoding import LONGEST, can_go_on, text_of
+    from variants.speculative import accept_draft
+
+    SHARES = [twentieth / 20 for twentieth in range(21)]
+    ROUNDS = 2000  # that are counted
+
+    TARGET = Bigrams().log_probs[:, 1:].exp()  # of the next word after each word, `(V, V − 1)`
+
+
+@app.class_definition
+class Round(NamedTuple):
+    """What the draft proposes after a text, and what the target makes of it."""
+
+    proposed: list[str]
+    draft: Tensor  # q, a row for each proposal
+    target: Tensor  # p, one row more
+    coins: list[float]
+    accepted: int  # proposals
+    written: list[str]  # what the text goes on with, up to its end
+
+
+@app.cell
+def _():
+    page.head("drafting")
+    return
+
+
+@app.cell
+def _():
+    controls = page.Controls()
+    k = controls.slider("k", "proposed words k", range(1, 6), 3)
+    quality = controls.slider("quality", "how close the draft is to the target", SHARES, 0.6)
+    page.beside(k, quality)
+    return controls, k, quality
+
+
+@app.cell
+def _(controls):
+    said, say = mo.state((text_of(controls.remembered("said", "")), drawn_of(controls)))
+    return said, say
+
+
+@app.cell
+def _(controls, k, quality, say):
+    def _keep(words: tuple[str, ...], drawn: int) -> None:
+        controls.remember("said", " ".join(words))
+        controls.remember("drawn", drawn)
+        say((words, drawn))
+
+    def _write() -> None:
+        words, drawn = text_of(controls.remembered("said", "")), drawn_of(controls)
+        if can_go_on(words):
+            written = round_after(words, k.value, quality.value, drawn).written
+            _keep(text_of(" ".join((*words, *written))), 0)
+
+    # The text is read from the address, not from the state: so a click leaves the buttons as they are.
+    _presses = {
+        "Write these words": lambda _: _write(),
+        "Draw again": lambda _: _keep(
+            text_of(controls.remembered("said", "")), drawn_of(controls) + 1
+        ),
+        "Start over": lambda _: _keep((), 0),
+    }
+    buttons = mo.ui.array(
+        [mo.ui.button(label=label, on_click=press) for label, press in _presses.items()]
+    )
+    mo.hstack(list(buttons), justify="start", wrap=True)
+    return (buttons,)
+
+
+@app.function
+def drawn_of(controls) -> int:
+    """How many times this round was drawn again."""
+    kept = controls.remembered("drawn", 0)
+    return kept if isinstance(kept, int) and 0 <= kept < 1000 else 0
+
+
+@app.function
+def draft_of(target: Tensor, quality: float) -> Tensor:
+    """The draft's distributions: the target's, mixed with all words alike."""
+    return quality * target + (1 - quality) / target.size(-1)
+
+
+@app.function
+def round_after(words: tuple[str, ...], k: int, quality: float, drawn: int) -> Round:
+    """Propose at most k words, up to the end of the text, and let the reference check them."""
+    seed = 1000 * len(words) + drawn + 1
+    source = torch.Generator().manual_seed(seed)
+    target = TARGET[NUMBER[words[-1] if words else START]].unsqueeze(0)  # (1, V − 1)
+    proposed: list[int] = []
+    while len(proposed) < k and (not proposed or SAID[proposed[-1]] != END):
+        share = draft_of(target[-1], quality)
+        proposed.append(int(torch.multinomial(share, 1, generator=source)))
+        last = NUMBER[SAID[proposed[-1]]]
+        # Nothing follows the end: what the target says there is never asked.
+        after = TARGET[last] if SAID[proposed[-1]] != END else TARGET[NUMBER[START]]
+        target = torch.cat([target, after.unsqueeze(0)])
+    draft = draft_of(target[:-1], quality)
+    # The coins are the first numbers that `accept_draft` draws.
+    coins = torch.rand(
+        len(proposed), generator=torch.Generator().manual_seed(seed), dtype=draft.dtype
+    )
+    tokens = accept_draft(
+        torch.tensor(proposed), draft, target, torch.Generator().manual_seed(seed)
+    )
+    written = [SAID[token] for token in tokens]
+    if END in written:
+        written = written[: written.index(END) + 1]
+    words = [SAID[token] for token in proposed]
+    return Round(words, draft, target, coins.tolist(), len(tokens) - 1, written)
+
+
+@app.function
+def counted(words: tuple[str, ...], quality: float) -> list[float]:
+    """How often each word comes first in many rounds."""
+    target = TARGET[NUMBER[words[-1] if words else START]]
+    draft, source = draft_of(target, quality), torch.Generator().manual_seed(0)
+    proposed = torch.multinomial(draft, ROUNDS, replacement=True, generator=source)
+    both = torch.stack([target, target])
+    first = Counter(
+        int(accept_draft(token, draft.unsqueeze(0), both, source)[0]) for token in proposed.split(1)
+    )
+    return [first[token] / ROUNDS for token in range(len(SAID))]
+
+
+@app.function
+def checks(found: Round) -> str:
+    """A row for each proposal: both probabilities, the coin, and what became of it."""
+    rows = ""
+    for place, word in enumerate(found.proposed):
+        token = SAID.index(word)
+        p, q = found.target[place, token].item(), found.draft[place, token].item()
+        if place < found.accepted:
+            state, fate = "returned", "accepted"
+        elif place == found.accepted:
+            state, fate = "cut", "rejected"
+        else:
+            state, fate = "cut", "after a rejection"
+        coin = number(found.coins[place], 2) if place <= found.accepted else ""
+        rows += (
+            f'<tr class="{state}"><th scope="row">{escape(word)}</th><td>{number(q)}</td>'
+            f"<td>{number(p)}</td><td>{number(min(1, p / q), 2)}</td><td>{coin}</td><td>{fate}</td></tr>"
+        )
+    return (
+        '<table class="ended"><caption>What the draft proposes, checked in one pass of the target'
+        '</caption><thead><tr><th scope="col">word</th><th scope="col">draft q</th>'
+        '<th scope="col">target p</th><th scope="col">min(1, p/q)</th><th scope="col">coin</th>'
+        f'<th scope="col"></th></tr></thead><tbody>{rows}</tbody></table>'
+    )
+
+
+@app.function
+def follows(found: Round) -> str:
+    """The distribution of the last word of a round."""
+    last = found.target[found.accepted]
+    if found.written[found.accepted - 1 : found.accepted] == [END]:
+        return "<p>All are accepted, and the text has come to its end.</p>"
+    if found.accepted == len(found.proposed):
+        return bars(SAID, last.tolist(), "All are accepted: one more word, from p")
+    residual = (last - found.draft[found.accepted]).clamp(min=0)
+    # A draft that is the target is rejected nowhere, and so something is left.
+    return bars(
+        SAID,
+        (residual / residual.sum()).tolist(),
+        f"In place of “{found.proposed[found.accepted]}”: from max(0, p − q), made to sum to 1",
+    )
+
+
+@app.function
+def text_with(words: tuple[str, ...], found: Round | None) -> str:
+    """The text so far, and the words of this round."""
+    listed = "".join(f"<li>{escape(word)}</li>" for word in (START, *words))
+    if found is not None:
+        for place, word in enumerate(found.written):
+            fate = "the target's" if place == found.accepted else "proposed"
+            listed += f"<li><b>{escape(word)}</b> <small>{fate}</small></li>"
+    elif words[-1:] != (END,):
+        listed += f"<li>{LONGEST} words: enough</li>"
+    return f'<ol class="said" aria-label="the text, and this round">{listed}</ol>'
+
+
+@app.function
+def drawing(words: tuple[str, ...], k: int, quality: float, drawn: int) -> str:
+    """The round, and what rounds do on average."""
+    if not can_go_on(words):
+        return text_with(words, None) + "<p>The text is complete. Start over.</p>"
+    found = round_after(words, k, quality, drawn)
+    rate = torch.minimum(found.target[0], found.draft[0]).sum().item()
+    told = facts(
+        {
+            "words in this pass": f"{len(found.written)}",
+            "the first proposal is accepted": f"{rate:.0%} of the time: 1 − total variation distance",
+        }
+    )
+    first = bars(
+        SAID,
+        counted(words, quality),
+        f"The first word of {ROUNDS:,} rounds, counted",
+    )
+    goal = bars(SAID, found.target[0].tolist(), "The target alone, p")
+    return (
+        text_with(words, found) + beside(checks(found) + told, follows(found)) + beside(first, goal)
+    )
+
+
+@app.cell
+def _(k, quality, said):
+    page.shown(lambda: drawing(said()[0], k.value, quality.value, said()[1]))
+    return
+
+
+@app.cell
+def _():
+    mo.md(r"""
+    The target reads all proposals in **one** pass. Each is accepted with probability $\min(1, p/q)$. After
+    the first rejection the rest is dropped, and one word is sampled from what the draft proposes too
+    rarely: $\max(0, p - q)$, scaled to sum to 1. If all are accepted, the pass gives one more word.
+    Whatever the draft, the words have the target's distribution: compare the two charts at the bottom. A
+    worse draft only makes passes shorter.
+    """)
+    return
+
+
+if __name__ == "__main__":
+    app.run()

@@ -1,0 +1,214 @@
+"""Day 48: what goes wrong between rewards and a gradient."""
+
+from course.judging.misconceptions import of
+
+LATE = (
+    "You compute with the log-probabilities at padding before you leave them out. There, they may be −∞ or NaN, and 0 times either is NaN: "
+    "replace them before the exponential."
+)
+
+MISCONCEPTIONS = [
+    *of(
+        "group_advantages",
+        {
+            "nan_for_equal_rewards": (
+                "Your advantages are NaN or infinite where all rewards of a group are equal: you divide by a standard deviation of 0. Such a group says "
+                "nothing about which answer is better, so all its advantages are 0. Groups with only right answers occur at almost every step.",
+                {"_.masked_fill(equal, 0.0)": "_"},
+            ),
+            "not_scaled": (
+                "Your advantages are not divided by the group's standard deviation. (Dr. GRPO leaves it out, too. Here, it is in.)",
+                {"centered / variance.sqrt()": "centered"},
+            ),
+            "divided_by_the_variance": (
+                "You divide by the variance. The standard deviation is its square root.",
+                {"variance.sqrt()": "variance"},
+            ),
+            "divides_by_g": (
+                "Your standard deviation divides by G. Here it divides by G − 1, as `torch.std` does.",
+                {"max(rewards.size(-1) - 1, 1)": "rewards.size(-1)"},
+            ),
+            "epsilon_added": (
+                "You add a small number to the standard deviation. Where rewards are close together it changes the result, and where all are equal it turns "
+                "rounding into advantages.",
+                {"variance.sqrt()": "(variance.sqrt() + 1e-4)"},
+            ),
+            "not_centered": (
+                "You divide the rewards by their standard deviation, but do not subtract the mean. Then every answer with a positive reward becomes more "
+                "likely, those below the average, too.",
+                {"3: centered / _": "rewards / _"},
+            ),
+            "sign_flipped": (
+                "Your advantages have the wrong sign: answers that are better than the group's mean have negative ones.",
+                {"rewards - rewards.mean(dim=-1, keepdim=True)": "rewards.mean(dim=-1, keepdim=True) - rewards"},
+            ),
+            "one_baseline_for_all": (
+                "You subtract the mean of all rewards, and divide by the standard deviation of all of them. An easy prompt's answers are then all better than "
+                "average. Each group is compared with itself.",
+                {
+                    "rewards.mean(dim=-1, keepdim=True)": "rewards.mean()",
+                    "centered.square().sum(dim=-1, keepdim=True)": "centered.square().sum()",
+                    "max(rewards.size(-1) - 1, 1)": "max(rewards.numel() - 1, 1)",
+                },
+            ),
+            "spread_of_all": (
+                "You subtract each group's mean, but divide by the standard deviation of all groups together.",
+                {"centered.square().sum(dim=-1, keepdim=True) / max(rewards.size(-1) - 1, 1)": "rewards.var()"},
+            ),
+            "over_the_prompts": (
+                "You compare answers to different prompts: your mean and standard deviation are over the first axis. The last axis is a group.",
+                {
+                    "rewards.mean(dim=-1, keepdim=True)": "rewards.mean(dim=0, keepdim=True)",
+                    "centered.square().sum(dim=-1, keepdim=True)": "centered.square().sum(dim=0, keepdim=True)",
+                    "max(rewards.size(-1) - 1, 1)": "max(rewards.size(0) - 1, 1)",
+                    "rewards.amax(dim=-1, keepdim=True)": "rewards.amax(dim=0, keepdim=True)",
+                    "rewards.amin(dim=-1, keepdim=True)": "rewards.amin(dim=0, keepdim=True)",
+                },
+            ),
+            "mean_of_the_others": (
+                "Your baseline is the mean of the *other* answers of the group (RLOO has this one). Here, it is the mean of all.",
+                {"centered / variance.sqrt()": "centered / variance.sqrt() * rewards.size(-1) / max(rewards.size(-1) - 1, 1)"},
+            ),
+            "rewards_overwritten": (
+                "You write the advantages into the rewards. They are still needed, for the learning curve at least.",
+                {"return _": "return rewards.copy_(_)"},
+            ),
+        },
+    ),
+    *of(
+        "policy_loss",
+        {
+            "gain_returned": (
+                "Your loss has the wrong sign: it is what should grow. An optimizer makes a loss small, and would make the better answers less likely.",
+                {"-gain.masked_fill(~mask, 0.0).sum(dim=-1).mean()": "gain.masked_fill(~mask, 0.0).sum(dim=-1).mean()"},
+            ),
+            "divided_by_each_length": (
+                "You average over the tokens of each answer, as DeepSeekMath prints it. Here the tokens are summed: with the average, a long wrong "
+                "answer costs less per token than a short one.",
+                {"_.sum(dim=-1).mean()": "(_.sum(dim=-1) / mask.sum(dim=-1)).mean()"},
+            ),
+            "mean_over_all_tokens": (
+                "You average over all tokens of the step. Here each answer's tokens are summed, and the sums averaged over the answers.",
+                {"_.sum(dim=-1).mean()": "_.sum() / mask.sum()"},
+            ),
+            "divided_by_the_longest": (
+                "You divide by the number of positions, padding included. Here each answer's tokens are summed, and the sums averaged over the answers.",
+                {"_.sum(dim=-1).mean()": "_.mean()"},
+            ),
+            "summed_over_answers": (
+                "You sum over the answers. Average over them, so that the learning rate does not depend on how many there are.",
+                {"_.sum(dim=-1).mean()": "_.sum()"},
+            ),
+            "not_clipped": (
+                "Your ratios are never clipped. On answers that an earlier model has sampled, a few steps can take the model too far from it.",
+                {"torch.minimum(..., ...)": "ratio * advantage"},
+            ),
+            "always_clipped": (
+                "You use the clipped ratio alone. Then a token that went in the *wrong* direction beyond the range has no gradient, and can never come back. "
+                "Take the lower of the two gains.",
+                {"torch.minimum(..., ...)": "clipped * advantage"},
+            ),
+            "higher_of_the_two": (
+                "You take the higher of the clipped and the unclipped gain. Then there is no limit on how far a ratio can go.",
+                {"torch.minimum": "torch.maximum"},
+            ),
+            "clipped_above_alone": (
+                "Your ratio is limited from above, but not from below. A worse answer's ratio has its limit at 1 − ε.",
+                {"ratio.clamp(1 - clip, 1 + clip)": "ratio.clamp(max=1 + clip)"},
+            ),
+            "logarithm_clipped": (
+                "You clip the difference of the log-probabilities to ±ε. The range 1 − ε to 1 + ε is that of the ratio.",
+                {"ratio.clamp(1 - clip, 1 + clip)": "change.clamp(-clip, clip).exp()"},
+            ),
+            "clip_ignored": (
+                "`clip` changes nothing in your loss: the range is 0.8 to 1.2 whatever it is.",
+                {"ratio.clamp(1 - clip, 1 + clip)": "ratio.clamp(0.8, 1.2)"},
+            ),
+            "ratio_inverted": (
+                "Your ratio is the old model's probability over the new one's. The loss then falls where better answers become less likely.",
+                {"log_probs - old_log_probs.detach()": "old_log_probs.detach() - log_probs"},
+            ),
+            "no_exponential": (
+                "Your ratio is a difference of log-probabilities. It is 0 where the models agree, and the ratio of their probabilities is 1 there.",
+                {"change.exp()": "change"},
+            ),
+            "ratio_of_answers": (
+                "You have one ratio for each answer, the product over its tokens (GSPO has such a ratio). Here each token has its own.",
+                {"change.exp()": "change.sum(dim=-1, keepdim=True).exp().expand_as(change)"},
+            ),
+            "log_probs_for_the_ratio": (
+                "You weight log-probabilities with advantages, as REINFORCE does. The surrogate weights ratios: on stale answers the two differ.",
+                {"torch.minimum(..., ...)": "log_probs.masked_fill(~mask, 0.0) * advantage"},
+            ),
+            "padding_counts": (
+                "Padding counts in your loss. After the end of an answer, nothing is the model's choice.",
+                {"1: (...).masked_fill(~mask, 0.0)": "log_probs - old_log_probs.detach()", "4: gain.masked_fill(~mask, 0.0)": "gain"},
+            ),
+            "padding_counts_as_one": (
+                "Each padding token adds its answer's advantage to your loss: a ratio of 1 times the advantage.",
+                {"4: gain.masked_fill(~mask, 0.0)": "gain"},
+            ),
+            "masked_too_late": (
+                LATE,
+                {"1: (_).masked_fill(~mask, 0.0)": "_"},
+            ),
+            "old_model_learns": (
+                "The old log-probabilities get a gradient from you. They are what the answers were sampled with, and fixed.",
+                {"old_log_probs.detach()": "old_log_probs"},
+            ),
+        },
+    ),
+    *of(
+        "kl_penalty",
+        {
+            "plain_log_ratio": (
+                "You average log(πθ/π_ref), an estimate that can be negative (k₁). k₃ never is.",
+                {"log_ratio.exp() - log_ratio - 1": "-log_ratio"},
+            ),
+            "half_the_square": (
+                "You average half the squared logarithm of the ratio (k₂). Near 0 it is close to k₃, and its mean is not the KL divergence.",
+                {"log_ratio.exp() - log_ratio - 1": "log_ratio.square() / 2"},
+            ),
+            "reference_below": (
+                "Your ratio is the model's probability over the reference's. In k₃ the reference is above: the tokens are sampled from the model.",
+                {"reference_log_probs.detach() - log_probs": "log_probs - reference_log_probs.detach()"},
+            ),
+            "one_not_subtracted": (
+                "Your penalty is 1 per token too high: where the models agree, it should be 0.",
+                {"_ - 1": "_"},
+            ),
+            "logarithm_not_subtracted": (
+                "Your penalty is the ratio minus 1. Its mean is 0 for any two models; the logarithm is what makes it a divergence.",
+                {"log_ratio.exp() - log_ratio - 1": "log_ratio.exp() - 1"},
+            ),
+            "penalty_by_length": (
+                "You average over the tokens of each answer. Here they are summed, as in `policy_loss`.",
+                {"estimate.sum(dim=-1).mean()": "(estimate.sum(dim=-1) / mask.sum(dim=-1)).mean()"},
+            ),
+            "penalty_by_tokens": (
+                "You average over all tokens of the step. Here each answer's tokens are summed, and the sums averaged over the answers.",
+                {"estimate.sum(dim=-1).mean()": "estimate.sum() / mask.sum()"},
+            ),
+            "penalty_summed": (
+                "You sum over the answers. Average over them, as in `policy_loss`.",
+                {"estimate.sum(dim=-1).mean()": "estimate.sum()"},
+            ),
+            "padding_penalized": (
+                "Padding counts in your penalty. After the end of an answer, nothing is the model's choice.",
+                {"(_).masked_fill(~mask, 0.0)": "_"},
+            ),
+            "penalty_masked_too_late": (
+                LATE,
+                {"(_).masked_fill(~mask, 0.0)": "_", "estimate.sum(dim=-1)": "(estimate * mask).sum(dim=-1)"},
+            ),
+            "reference_learns": (
+                "The reference gets a gradient from you. It stays where training began.",
+                {"reference_log_probs.detach()": "reference_log_probs"},
+            ),
+            "no_gradient": (
+                "Your penalty has no gradient, so it cannot pull the model back. Only the reference is fixed.",
+                {"estimate.sum(dim=-1).mean()": "estimate.sum(dim=-1).mean().detach()"},
+            ),
+        },
+    ),
+]

@@ -1,0 +1,283 @@
+"""Day 46 · LoRALinear(linear, rank, alpha), add_lora(model, rank, names, alpha), merge_lora(model)."""
+
+from collections import OrderedDict
+
+import pytest
+from torch import nn
+
+from course.checks.authoring import (
+    DTYPES,
+    FLOAT64,
+    backward,
+    gradients,
+    named_parameters,
+    shapes,
+    wanting_gradients,
+)
+
+AXES = "an input without a batch is rare in training"
+SHARED = "a model that is merged is seldom used again without its update"
+NAMES = ("w_q", "head", "embed")  # the last names no linear layer
+
+
+# --- Models ---------------------------------------------------------------------------------------
+
+
+def tower(vocab, width, inner, classes):
+    """Two blocks between embeddings and a head. Of the names, `w_q` is a part of two others."""
+
+    def block():
+        parts = {
+            "w_q": nn.Linear(width, inner),
+            "norm": nn.LayerNorm(inner),
+            "w_qk": nn.Linear(inner, inner, bias=False),
+            "w_up": nn.Linear(inner, inner),
+            "new_w_q": nn.Linear(inner, width),
+        }
+        return nn.Sequential(OrderedDict(parts))
+
+    parts = {
+        "embed": nn.Embedding(vocab, width),
+        "block_1": block(),
+        "block_2": block(),
+        "w_q": nn.Linear(width, width, bias=False),
+        "head": nn.Linear(width, classes, bias=False),
+    }
+    return nn.Sequential(OrderedDict(parts))
+
+
+def updated(add_lora, sizes, how):
+    """Make a tower with updates."""
+    model = tower(**sizes)
+    add_lora(model, **how)
+    return model
+
+
+def weights(module):
+    """The numbers of all parameters by name."""
+    return {name: one.detach().clone() for name, one in named_parameters(module)}
+
+
+def trained(module):
+    """The shapes of the parameters that require gradients, and the names of those that do not."""
+    frozen = [name for name, one in module.named_parameters() if not one.requires_grad]
+    kept = {name: shape for name, shape in shapes(module).items() if name not in frozen}
+    return {"trained": kept, "frozen": joined(frozen)}
+
+
+def joined(names):
+    """Names in the order of the alphabet."""
+    return ", ".join(sorted(names)) or "none"
+
+
+# --- Inputs ---------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def dtype():
+    """What numbers are in, unless a check says otherwise."""
+    return "float32"
+
+
+@pytest.fixture
+def leading():
+    """The axes before the last one, unless a check says otherwise."""
+    return 2
+
+
+@pytest.fixture
+def layer(draw):
+    """The arguments of an `nn.Linear`."""
+    d_in, d_out = draw.sizes(5, 11, 2)
+    return {"in_features": d_in, "out_features": d_out}
+
+
+@pytest.fixture
+def how(draw):
+    """Rank and α, of which neither divides the other."""
+    return {"rank": draw.size(2, 4), "alpha": draw.choice([5.0, 7.0, 11.0])}
+
+
+@pytest.fixture
+def x(draw, layer, dtype, leading):
+    """What goes into the layer."""
+    return draw.normal(*draw.sizes(2, 4, 2)[:leading], layer["in_features"], dtype=dtype)
+
+
+@pytest.fixture
+def sizes(draw):
+    """The sizes of a tower."""
+    vocab, width, inner, classes = draw.sizes(4, 12, 4)
+    return {"vocab": vocab, "width": width, "inner": inner, "classes": classes}
+
+
+@pytest.fixture
+def tokens(draw, sizes):
+    """Tokens for a tower."""
+    return draw.integers(0, sizes["vocab"] - 1, *draw.sizes(2, 5, 2))
+
+
+@pytest.fixture
+def lora(how):
+    """All that `add_lora` is given, apart from the model."""
+    return {**how, "names": NAMES}
+
+
+# --- LoRALinear -----------------------------------------------------------------------------------
+
+
+@pytest.mark.on_devices
+def test_same_at_first(answer, build, layer, how, x):
+    """The update is 0 at initialization, because B is."""
+    linear = build(nn.Linear, **layer)
+    new = answer.LoRALinear(linear, **how)
+    return {"output": new(x), "b": new.b}
+
+
+@pytest.mark.constant("A x beside x", "it always is about as large")
+def test_a_is_drawn(answer, build, layer):
+    """A is drawn from N(0, 1 / d_in): the product of two zeros would never learn."""
+    d_in = 40 * layer["in_features"]
+    a = answer.LoRALinear(build(nn.Linear, d_in, layer["out_features"]), 32).a
+    size = a.std() * d_in**0.5
+    found = (
+        "0" if size == 0 else "smaller" if size < 0.4 else "larger" if size > 2.5 else "as large"
+    )
+    return {"A x beside x": found, "columns of a": a.size(1)}
+
+
+@pytest.mark.on_devices
+def test_output(answer, build, layer, how, x):
+    """The update, times α / r, is added to what the layer computes."""
+    return {"output": build(lambda: answer.LoRALinear(nn.Linear(**layer), **how))(x)}
+
+
+def test_default_alpha(answer, build, layer, how, x):
+    """α is 16 unless it is given."""
+    return {"output": build(lambda: answer.LoRALinear(nn.Linear(**layer), how["rank"]))(x)}
+
+
+def test_without_bias(answer, build, layer, how, x):
+    """A layer without a bias stays without one."""
+    new = build(lambda: answer.LoRALinear(nn.Linear(**layer, bias=False), **how))
+    return {"output": new(x), "parameters": shapes(new)}
+
+
+def test_gradients(answer, build, layer, how, x):
+    """A, B and the input have gradients; the layer's weight and bias have none."""
+    new = build(lambda: answer.LoRALinear(nn.Linear(**layer), **how))
+    given = wanting_gradients({"x": x})
+    backward(new(given["x"]))
+    return {"parameters": gradients(new), "input": gradients(given)}
+
+
+@pytest.mark.constant(
+    *("the layer's own weight", "the layer's own bias", "frozen", "state dict"),
+    "neither names nor owners depend on the sizes",
+)
+def test_frozen(answer, build, layer, how):
+    """Only A and B require gradients; weight and bias are those of the layer, and are not copied."""
+    linear = build(nn.Linear, **layer)
+    new = answer.LoRALinear(linear, **how)
+    own = {
+        "the layer's own weight": new.weight is linear.weight,
+        "the layer's own bias": new.bias is linear.bias,
+    }
+    return {**trained(new), **own, "state dict": joined(new.state_dict())}
+
+
+@pytest.mark.constant("dtype of a", "it is the layer's")
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_dtype(answer, build, layer, how, x, dtype):
+    """The update is in the dtype of its layer."""
+    new = answer.LoRALinear(build(nn.Linear, **layer, dtype=dtype), **how)
+    return {"output": new(x), "b": new.b, "dtype of a": str(new.a.dtype)}
+
+
+@pytest.mark.watertight(AXES)
+@pytest.mark.parametrize("leading", [0, 1])
+def test_leading_axes(answer, build, layer, how, x, leading):
+    """The input has any leading axes, or none."""
+    return {"output": build(lambda: answer.LoRALinear(nn.Linear(**layer), **how))(x)}
+
+
+# --- add_lora -------------------------------------------------------------------------------------
+
+
+@pytest.mark.on_devices
+def test_model_stays_the_same(answer, build, sizes, tokens, lora):
+    """The model computes at first what it computed before."""
+    model = build(tower, **sizes)
+    answer.add_lora(model, **lora)
+    return {"output": model(tokens)}
+
+
+@pytest.mark.constant("frozen", "the model always has the same names")
+def test_chosen_layers(answer, sizes, lora):
+    """The linear layers with these names have updates, and nothing else is trained."""
+    return trained(updated(answer.add_lora, sizes, lora))
+
+
+def test_updated_model(answer, build, sizes, tokens, lora):
+    """Each update has the rank and the scale that were asked for."""
+    return {"output": build(updated, answer.add_lora, sizes, lora)(tokens)}
+
+
+def test_default_alpha_of_a_model(answer, build, sizes, tokens, lora):
+    """α is 16 unless it is given, in all layers."""
+    how = {"rank": lora["rank"], "names": NAMES}
+    return {"output": build(updated, answer.add_lora, sizes, how)(tokens)}
+
+
+def test_gradients_of_a_model(answer, build, sizes, tokens, lora):
+    """Gradients reach every update through the frozen layers, and no frozen parameter has one."""
+    model = build(updated, answer.add_lora, sizes, lora)
+    backward(model(tokens))
+    return {"parameters": gradients(model)}
+
+
+@pytest.mark.constant("saved", "unexpected", "the model always has the same names")
+def test_update_alone(answer, build, sizes, tokens, lora):
+    """What is trained is all that must be saved: it turns a copy of the original into the tuned model."""
+    source = build(updated, answer.add_lora, sizes, lora)
+    update = {name: one for name, one in source.named_parameters() if one.requires_grad}
+    target = build(tower, **sizes)
+    answer.add_lora(target, **lora)
+    unexpected = target.load_state_dict(update, strict=False).unexpected_keys
+    return {"output": target(tokens), "saved": joined(update), "unexpected": joined(unexpected)}
+
+
+# --- merge_lora -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", [FLOAT64, "float32"])
+def test_merged_model(answer, build, sizes, tokens, lora, dtype):
+    """The merged model computes what the model with updates computes."""
+    model = build(updated, answer.add_lora, sizes, lora, dtype=dtype)
+    answer.merge_lora(model)
+    return {"output": model(tokens)}
+
+
+def test_merged_weights(answer, build, sizes, lora):
+    """Weights that have an update are merged with it; all others, and all biases, stay as they are."""
+    model = build(updated, answer.add_lora, sizes, lora)
+    answer.merge_lora(model)
+    return {"parameters": weights(model)}
+
+
+@pytest.mark.constant("kinds", "the model always has the same layers")
+def test_plain_layers(answer, sizes, lora):
+    """A merged model consists of the original model's layers, without updates."""
+    model = updated(answer.add_lora, sizes, lora)
+    answer.merge_lora(model)
+    kinds = joined(f"{name}: {type(layer).__name__}" for name, layer in model.named_modules())
+    return {"kinds": kinds, "parameters": shapes(model)}
+
+
+@pytest.mark.watertight(SHARED)
+def test_base_stays(answer, build, sizes, lora):
+    """The weight that a layer had before it was merged is not changed."""
+    model = build(updated, answer.add_lora, sizes, lora)
+    weight = model.block_1.w_q.weight
+    answer.merge_lora(model)
+    return {"the old weight": weight}

@@ -1,0 +1,299 @@
+"""Day 48 · group_advantages(rewards), policy_loss(log_probs, old_log_probs, …), kl_penalty(log_probs, …)."""
+
+import pytest
+
+from course.checks.authoring import FLOAT64, backward, gradients, wanting_gradients
+
+AXES = "additional leading axes"
+EMPTY = "an answer without a single token is cut off by the verifier, which is rare"
+PADDING = "log-probabilities at padding are numbers in most programs"
+SIZES = "groups of one have nothing to compare"
+SMALL = "rewards that differ by thousandths"
+
+
+# --- Inputs: rewards ------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def right_and_wrong(draw):
+    """Rewards of 0 and 1, both in each group."""
+    groups, size = draw.sizes(3, 7, 2)
+    return draw.mask(groups, size).float()
+
+
+def grades(draw, dtype=None):
+    """Rewards of any size, in groups that differ in level and spread."""
+    groups, size = draw.sizes(3, 7, 2)
+    level, spread = (
+        draw.normal(groups, 1, dtype=dtype),
+        draw.uniform(0.5, 3, groups, 1, dtype=dtype),
+    )
+    return level + spread * draw.normal(groups, size, dtype=dtype)
+
+
+@pytest.fixture
+def graded(draw, dtype):
+    """Rewards of this dtype."""
+    return grades(draw, dtype)
+
+
+@pytest.fixture
+def graded_once(draw):
+    """Rewards that must not change."""
+    return grades(draw)
+
+
+@pytest.fixture
+def some_equal(draw):
+    """Two groups have equal rewards, all 0 or all some other number, and the others have not."""
+    groups, size = draw.size(4, 6), draw.size(3, 7)
+    rewards = draw.uniform(0, 1, groups, size)
+    rewards[1] = 0
+    rewards[2] = rewards[2, 0].clone()
+    return rewards
+
+
+@pytest.fixture
+def shaped(draw, case):
+    """A single group, groups in more axes than one, groups of one, or rewards close to each other."""
+    sizes = draw.sizes(2, 6, 3)
+    shapes = {"one group": sizes[:1], "more axes": sizes, "groups of one": [*sizes[:2], 1]}
+    if case == "close together":
+        return 0.5 + 0.001 * draw.normal(*sizes[:2])
+    return draw.normal(*shapes[case])
+
+
+# --- Inputs: log-probabilities of answers ---------------------------------------------------------
+
+
+def answers(draw, before, change=0.6, padded=True, **how):
+    """Log-probabilities of two models, and a mask with answers of different lengths."""
+    length = draw.size(6, 9)
+    lengths = draw.integers(1, length - 1, *before, 1)
+    lengths[..., 0].view(-1)[0] = length  # the longest
+    positions = draw.integers(1, 1, length).cumsum(0) - 1
+    log_probs = -draw.uniform(0.3, 2.5, *before, length, **how)
+    return {
+        "log_probs": log_probs,
+        "other": log_probs + change * draw.normal(*before, length, **how),
+        "mask": positions < (lengths if padded else length + 0 * lengths),
+    }
+
+
+def step(draw, before=None, sign=None, **how):
+    """The arguments of `policy_loss`, with ratios on both sides of the clip range and in it."""
+    before = before or [draw.size(4, 6)]
+    given = answers(draw, before, **how)
+    dtype = {"dtype": how["dtype"]} if "dtype" in how else {}
+    advantages = draw.normal(*before, **dtype)
+    if sign:
+        advantages = sign * (advantages.abs() + 0.2)
+    return {
+        "log_probs": given["log_probs"],
+        "old_log_probs": given["other"],
+        "advantages": advantages,
+        "mask": given["mask"],
+    }
+
+
+def penalized(draw, before=None, **how):
+    """The arguments of `kl_penalty`."""
+    given = answers(draw, before or [draw.size(4, 6)], **how)
+    return {
+        "log_probs": given["log_probs"],
+        "reference_log_probs": given["other"],
+        "mask": given["mask"],
+    }
+
+
+@pytest.fixture
+def fresh(draw):
+    """A step on answers that the model itself has just sampled, all of one length."""
+    given = step(draw, padded=False)
+    return given | {"old_log_probs": given["log_probs"].clone()}
+
+
+@pytest.fixture
+def better(draw):
+    """Answers of one length that are better than their group."""
+    return step(draw, sign=1, padded=False)
+
+
+@pytest.fixture
+def worse(draw):
+    """Answers of one length that are worse than their group."""
+    return step(draw, sign=-1, padded=False)
+
+
+@pytest.fixture
+def stale(draw):
+    """A step on answers of different lengths that an earlier model has sampled."""
+    return step(draw)
+
+
+@pytest.fixture
+def wide(draw):
+    """The same, and a clip range of its own."""
+    return step(draw) | {"clip": round(0.3 + 0.01 * draw.size(0, 30), 2)}
+
+
+@pytest.fixture
+def apart(draw):
+    """Answers of one length, and how likely two models find their tokens."""
+    return penalized(draw, padded=False)
+
+
+@pytest.fixture
+def apart_and_padded(draw):
+    """The same for answers of different lengths."""
+    return penalized(draw)
+
+
+def odd(draw, case, make):
+    """Arguments with more axes, an answer without tokens, what padding can hold, or float64."""
+    if case == "more axes":
+        return make(draw, draw.sizes(2, 4, 2))
+    if case == "float64":
+        return make(draw, dtype="float64")
+    given = make(draw)
+    if case == "an empty answer":
+        given["mask"][1] = False
+    else:
+        held = {"minus infinity": float("-inf"), "not a number": float("nan")}[case]
+        for name in list(given)[:2]:
+            given[name] = given[name].masked_fill(~given["mask"], held)
+    return given
+
+
+@pytest.fixture
+def odd_step(draw, case):
+    """The arguments of `policy_loss` in a rare case."""
+    return odd(draw, case, step)
+
+
+@pytest.fixture
+def odd_penalty(draw, case):
+    """The arguments of `kl_penalty` in a rare case."""
+    return odd(draw, case, penalized)
+
+
+ODD = [
+    pytest.param("more axes", marks=pytest.mark.watertight(AXES)),
+    pytest.param("an empty answer", marks=pytest.mark.watertight(EMPTY)),
+    pytest.param("minus infinity", marks=pytest.mark.watertight(PADDING)),
+    pytest.param("not a number", marks=pytest.mark.watertight(PADDING)),
+    pytest.param("float64", marks=FLOAT64.marks),
+]
+
+
+def differentiated(function, given):
+    """The result, and the gradients of all inputs."""
+    inputs = wanting_gradients(given)
+    result = function(**inputs)
+    backward(result)
+    return {"result": result, "gradients": gradients(inputs)}
+
+
+# --- group_advantages -----------------------------------------------------------------------------
+
+
+def test_right_and_wrong(answer, right_and_wrong):
+    """Right answers have a positive advantage, wrong ones a negative one, and each group's mean is 0."""
+    return {"advantages": answer.group_advantages(right_and_wrong)}
+
+
+@pytest.mark.on_devices
+@pytest.mark.parametrize("dtype", ["float32", FLOAT64])
+def test_levels_and_spreads(answer, graded):
+    """Each group is compared with itself alone: with its own mean and standard deviation."""
+    return {"advantages": answer.group_advantages(graded)}
+
+
+def test_equal_rewards(answer, some_equal):
+    """Where all answers of a group are equally good, every advantage is 0."""
+    return {"advantages": answer.group_advantages(some_equal)}
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        pytest.param("one group", marks=pytest.mark.watertight(AXES)),
+        pytest.param("more axes", marks=pytest.mark.watertight(AXES)),
+        pytest.param("groups of one", marks=pytest.mark.watertight(SIZES)),
+        pytest.param("close together", marks=pytest.mark.watertight(SMALL)),
+    ],
+)
+def test_shapes_of_groups(answer, shaped):
+    """The last axis is a group, whatever is before it and however far apart the rewards are."""
+    return {"advantages": answer.group_advantages(shaped), "rewards": shaped}
+
+
+def test_rewards_stay(answer, graded_once):
+    """The rewards stay as they are."""
+    answer.group_advantages(graded_once)
+    return {"rewards": graded_once}
+
+
+# --- policy_loss ----------------------------------------------------------------------------------
+
+
+@pytest.mark.on_devices
+def test_fresh_answers(answer, fresh):
+    """On answers that the model has just sampled, the gradient is that of REINFORCE."""
+    return differentiated(answer.policy_loss, fresh)
+
+
+def test_better_answers(answer, better):
+    """A better answer's token gains nothing from a ratio above the clip range."""
+    return {"loss": answer.policy_loss(**better)}
+
+
+def test_worse_answers(answer, worse):
+    """A worse answer's token gains nothing from a ratio below the clip range."""
+    return {"loss": answer.policy_loss(**worse)}
+
+
+def test_answers_of_any_length(answer, stale):
+    """Padding does not count, and each answer's sum is not divided by its length."""
+    return {"loss": answer.policy_loss(**stale)}
+
+
+def test_stale_gradients(answer, stale):
+    """A token that went too far in the right direction has no gradient; the old model never has one."""
+    return differentiated(answer.policy_loss, stale)
+
+
+def test_clip(answer, wide):
+    """`clip` is the half-width of the range around a ratio of 1."""
+    return {"loss": answer.policy_loss(**wide)}
+
+
+@pytest.mark.parametrize("case", ODD)
+def test_odd_steps(answer, odd_step):
+    """Any axes before time, answers without tokens, any padding, and float64."""
+    return differentiated(answer.policy_loss, odd_step)
+
+
+# --- kl_penalty -----------------------------------------------------------------------------------
+
+
+@pytest.mark.on_devices
+def test_estimate(answer, apart):
+    """k₃ is summed over the tokens of an answer, and averaged over the answers."""
+    return {"penalty": answer.kl_penalty(**apart)}
+
+
+def test_penalty_with_padding(answer, apart_and_padded):
+    """Padding does not count, and nothing is divided by a length."""
+    return {"penalty": answer.kl_penalty(**apart_and_padded)}
+
+
+def test_penalty_gradients(answer, apart_and_padded):
+    """The gradient pulls the model towards the reference, which has none."""
+    return differentiated(answer.kl_penalty, apart_and_padded)
+
+
+@pytest.mark.parametrize("case", ODD)
+def test_odd_penalties(answer, odd_penalty):
+    """Any axes before time, answers without tokens, any padding, and float64."""
+    return differentiated(answer.kl_penalty, odd_penalty)

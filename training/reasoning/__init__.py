@@ -1,0 +1,1 @@
+"""A small LLaMA that learns to add: pretraining, instruction tuning, reinforcement learning."""
