@@ -21,7 +21,8 @@ def right_and_wrong(draw):
     return draw.mask(groups, size).float()
 
 
-def grades(draw, dtype=None):
+@pytest.fixture
+def graded(draw, dtype):
     """Rewards of any size, in groups that differ in level and spread."""
     groups, size = draw.sizes(3, 7, 2)
     level, spread = (
@@ -29,18 +30,6 @@ def grades(draw, dtype=None):
         draw.uniform(0.5, 3, groups, 1, dtype=dtype),
     )
     return level + spread * draw.normal(groups, size, dtype=dtype)
-
-
-@pytest.fixture
-def graded(draw, dtype):
-    """Rewards of this dtype."""
-    return grades(draw, dtype)
-
-
-@pytest.fixture
-def graded_once(draw):
-    """Rewards that must not change."""
-    return grades(draw)
 
 
 @pytest.fixture
@@ -66,7 +55,7 @@ def shaped(draw, case):
 # --- Inputs: log-probabilities of answers ---------------------------------------------------------
 
 
-def answers(draw, before, change=0.6, padded=True, **how):
+def sampled(draw, before, change=0.6, padded=True, **how):
     """Log-probabilities of two models, and a mask with answers of different lengths."""
     length = draw.size(6, 9)
     lengths = draw.integers(1, length - 1, *before, 1)
@@ -83,7 +72,7 @@ def answers(draw, before, change=0.6, padded=True, **how):
 def step(draw, before=None, sign=None, **how):
     """The arguments of `policy_loss`, with ratios on both sides of the clip range and in it."""
     before = before or [draw.size(4, 6)]
-    given = answers(draw, before, **how)
+    given = sampled(draw, before, **how)
     dtype = {"dtype": how["dtype"]} if "dtype" in how else {}
     advantages = draw.normal(*before, **dtype)
     if sign:
@@ -98,7 +87,7 @@ def step(draw, before=None, sign=None, **how):
 
 def penalized(draw, before=None, **how):
     """The arguments of `kl_penalty`."""
-    given = answers(draw, before or [draw.size(4, 6)], **how)
+    given = sampled(draw, before or [draw.size(4, 6)], **how)
     return {
         "log_probs": given["log_probs"],
         "reference_log_probs": given["other"],
@@ -114,15 +103,9 @@ def fresh(draw):
 
 
 @pytest.fixture
-def better(draw):
-    """Answers of one length that are better than their group."""
-    return step(draw, sign=1, padded=False)
-
-
-@pytest.fixture
-def worse(draw):
-    """Answers of one length that are worse than their group."""
-    return step(draw, sign=-1, padded=False)
+def moved(draw, answers):
+    """Stale answers of one length, all better than their group, or all worse."""
+    return step(draw, sign={"better": 1, "worse": -1}[answers], padded=False)
 
 
 @pytest.fixture
@@ -228,12 +211,6 @@ def test_shapes_of_groups(answer, shaped):
     return {"advantages": answer.group_advantages(shaped), "rewards": shaped}
 
 
-def test_rewards_stay(answer, graded_once):
-    """The rewards stay as they are."""
-    answer.group_advantages(graded_once)
-    return {"rewards": graded_once}
-
-
 # --- policy_loss ----------------------------------------------------------------------------------
 
 
@@ -243,14 +220,10 @@ def test_fresh_answers(answer, fresh):
     return differentiated(answer.policy_loss, fresh)
 
 
-def test_better_answers(answer, better):
-    """A better answer's token gains nothing from a ratio above the clip range."""
-    return {"loss": answer.policy_loss(**better)}
-
-
-def test_worse_answers(answer, worse):
-    """A worse answer's token gains nothing from a ratio below the clip range."""
-    return {"loss": answer.policy_loss(**worse)}
+@pytest.mark.parametrize("answers", ["better", "worse"])
+def test_limit(answer, moved):
+    """A better answer's token gains nothing above the clip range, and a worse one's nothing below it."""
+    return {"loss": answer.policy_loss(**moved)}
 
 
 def test_answers_of_any_length(answer, stale):

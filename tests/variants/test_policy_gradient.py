@@ -120,7 +120,7 @@ def test_advantages():
     torch.testing.assert_close(found.mean(-1), torch.zeros(3, 5))
     torch.testing.assert_close(found.std(-1), torch.ones(3, 5))
     torch.testing.assert_close(group_advantages(5 * rewards - 3), found)
-    same = torch.full((2, 3), 0.1, dtype=torch.float32)  # its mean in float32 is not 0.1
+    same = torch.full((2, 7), 0.1, dtype=torch.float32)  # its mean in float32 is not 0.1
     assert (group_advantages(same) == 0).all() and group_advantages(same[:, :1]).tolist() == [
         [0]
     ] * 2

@@ -51,10 +51,6 @@ MISCONCEPTIONS = [
                     "max(rewards.size(-1) - 1, 1)": "max(rewards.numel() - 1, 1)",
                 },
             ),
-            "spread_of_all": (
-                "You subtract each group's mean, but divide by the standard deviation of all groups together.",
-                {"centered.square().sum(dim=-1, keepdim=True) / max(rewards.size(-1) - 1, 1)": "rewards.var()"},
-            ),
             "over_the_prompts": (
                 "You compare answers to different prompts: your mean and standard deviation are over the first axis. The last axis is a group.",
                 {
@@ -64,14 +60,6 @@ MISCONCEPTIONS = [
                     "rewards.amax(dim=-1, keepdim=True)": "rewards.amax(dim=0, keepdim=True)",
                     "rewards.amin(dim=-1, keepdim=True)": "rewards.amin(dim=0, keepdim=True)",
                 },
-            ),
-            "mean_of_the_others": (
-                "Your baseline is the mean of the *other* answers of the group (RLOO has this one). Here, it is the mean of all.",
-                {"centered / variance.sqrt()": "centered / variance.sqrt() * rewards.size(-1) / max(rewards.size(-1) - 1, 1)"},
-            ),
-            "rewards_overwritten": (
-                "You write the advantages into the rewards. They are still needed, for the learning curve at least.",
-                {"return _": "return rewards.copy_(_)"},
             ),
         },
     ),
@@ -115,10 +103,6 @@ MISCONCEPTIONS = [
             "clipped_above_alone": (
                 "Your ratio is limited from above, but not from below. A worse answer's ratio has its limit at 1 − ε.",
                 {"ratio.clamp(1 - clip, 1 + clip)": "ratio.clamp(max=1 + clip)"},
-            ),
-            "logarithm_clipped": (
-                "You clip the difference of the log-probabilities to ±ε. The range 1 − ε to 1 + ε is that of the ratio.",
-                {"ratio.clamp(1 - clip, 1 + clip)": "change.clamp(-clip, clip).exp()"},
             ),
             "clip_ignored": (
                 "`clip` changes nothing in your loss: the range is 0.8 to 1.2 whatever it is.",
@@ -188,10 +172,6 @@ MISCONCEPTIONS = [
             "penalty_by_tokens": (
                 "You average over all tokens of the step. Here each answer's tokens are summed, and the sums averaged over the answers.",
                 {"estimate.sum(dim=-1).mean()": "estimate.sum() / mask.sum()"},
-            ),
-            "penalty_summed": (
-                "You sum over the answers. Average over them, as in `policy_loss`.",
-                {"estimate.sum(dim=-1).mean()": "estimate.sum()"},
             ),
             "padding_penalized": (
                 "Padding counts in your penalty. After the end of an answer, nothing is the model's choice.",
