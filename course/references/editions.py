@@ -13,7 +13,7 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
-from course.curriculum import ROOT, Day, day_of_definition
+from course.curriculum import DAYS, ROOT, Day, day_of_definition, module_of
 from course.references.stubs import stub_text
 from course.references.text import import_of, names_in, names_used, reference, span, without
 
@@ -94,16 +94,10 @@ def released_part(file: str, through: int, given: Collection[int] = ()) -> str:
         given: later days that nobody is asked to do, whose definitions stay in it.
     """
     source = reference(file)
-    later = {
-        name
-        for name in source.definitions
-        if (home := day_of_definition(file, name))
-        and home.number > through
-        and home.number not in given
-    }
-    if not later:
+    gone = _gone(file, through, frozenset(given))
+    if not gone:
         return source.source
-    kept = without(later, source)
+    kept = without(gone, source)
     beside = [node for node in source.tree.body if not hasattr(node, "name")]  # such as constants
     used = names_in((*beside, *(source.definitions[name] for name in kept)), types=False)
     kept = [
@@ -125,6 +119,34 @@ def released_part(file: str, through: int, given: Collection[int] = ()) -> str:
     lines[end:end] = ["", "from __future__ import annotations"]  # which may name what is withheld
     text = "\n".join(line for line in lines if line != "\0").rstrip() + "\n"
     return text + OWN_PARTS
+
+
+@functools.cache
+def _gone(file: str, through: int, given: frozenset[int]) -> frozenset[str]:
+    """A reference's definitions of later days, and what it imports that another one no longer has."""
+    source = reference(file)
+    later = {
+        name
+        for name in source.definitions
+        if (home := day_of_definition(file, name))
+        and home.number > through
+        and home.number not in given
+    }
+    files = {module_of(one): one for day in DAYS for one in day.references}
+    imported = {
+        alias.asname or alias.name
+        for node in source.tree.body
+        if isinstance(node, ast.ImportFrom) and node.module in files
+        for alias in node.names
+        if alias.name in _without_parts(files[node.module], through, given)
+    }
+    return frozenset(later | imported)
+
+
+def _without_parts(file: str, through: int, given: frozenset[int]) -> set[str]:
+    """The helpers of a reference that it no longer has; an exercise is taken from the learner's own."""
+    source, gone = reference(file), _gone(file, through, given)
+    return source.definitions.keys() - without(gone, source) - gone
 
 
 def _only_refuses(node: ast.AST) -> bool:

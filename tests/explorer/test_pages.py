@@ -11,7 +11,7 @@ import pytest
 import tinycss2
 from starlette.testclient import TestClient
 
-from course.curriculum import DAYS, Day
+from course.curriculum import DAYS, LAST_DAY, Day
 from explorer import page_server
 from explorer.topics import TOPICS, NoSuchTopic, Topic, topic_of
 from tests.browser import LAPTOP, PHONE, barriers, sticks_out, sync_api
@@ -196,7 +196,7 @@ def test_a_lesson_is_the_site_s_where_it_is_built(no_site: TestClient, empty: Pa
     redirected = no_site.get("/day/7")
     assert redirected.is_redirect
     assert no_site.get(redirected.headers["location"].removeprefix("..")).text == "of the site"
-    assert no_site.get("/day/41").status_code == no_site.get("/paper_notes/x.md").status_code == 404
+    assert no_site.get(f"/day/{LAST_DAY + 1}").status_code == no_site.get("/paper_notes/x.md").status_code == 404
 
 
 @pytest.mark.by_turn

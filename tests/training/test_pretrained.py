@@ -366,7 +366,7 @@ def test_an_index_names_only_files_beside_it(copy, file):
     (folder / model_folder.WEIGHTS).unlink()
     index = {"weight_map": {"transformer.wte.weight": file}}
     (folder / model_folder.INDEX).write_text(json.dumps(index))
-    with pytest.raises(Refused, match=r"which is no \.safetensors beside it"):
+    with pytest.raises(Refused, match=r"which is not a \.safetensors file beside it"):
         Pretrained.load(folder, "cpu")
 
 

@@ -215,7 +215,7 @@ class _Download:
 
     def _refusal(self, why: str) -> Refused:
         file, target = self._file, self._target
-        kept = " What has come so far is kept, and gone on with." if _size(self._part) else ""
+        kept = " What has come so far is kept, and resumed." if _size(self._part) else ""
         return Refused(
             f"{file.name} could not be fetched from {httpx.URL(file.url).host}: {why}. It is needed "
             f"once, then it is kept in {target.parent}. Without a network, put the file "
