@@ -13,7 +13,6 @@ tokens and random state, and must have the same gradients, bit by bit.
 A storage counts from the operation that creates it until it is freed.
 
     python benchmarks/efficient.py
-    python benchmarks/efficient.py --rounds 15 --json efficient.json
 """
 
 from __future__ import annotations

@@ -13,7 +13,6 @@ flash attention must take at most 1.5 times as long. Day 8 is not measured at 32
 need some 12 GiB.
 
     python benchmarks/flash.py
-    python benchmarks/flash.py --rounds 9 --json flash.json
 """
 
 from __future__ import annotations

@@ -6,7 +6,6 @@ A `CachedGPT` of 4 layers, width 256 and 4 heads with random weights, float32, o
                 alternating; both must give the same tokens. The ratio is of the same round.
 
     python benchmarks/kv_cache.py
-    python benchmarks/kv_cache.py --rounds 15 --json kv_cache.json
 """
 
 from __future__ import annotations

@@ -26,7 +26,6 @@ compared. Then over 4 rows of 1,024 tokens:
 Contenders alternate; ratios are of the same round.
 
     python benchmarks/layers.py
-    python benchmarks/layers.py --rounds 15 --json layers.json
 """
 
 from __future__ import annotations

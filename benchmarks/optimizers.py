@@ -7,6 +7,7 @@ trains at its best rate for as many steps as fit into Muon's time. The range tes
 step. The lesson of day 41 quotes these figures.
 
     python benchmarks/optimizers.py
+    python benchmarks/optimizers.py --steps 50 --seeds 0 --rates 0.004 0.016      a small setting
 """
 
 from __future__ import annotations
@@ -28,9 +29,8 @@ from variants.gpt import GPT, GPTConfig
 from variants.optimizers import AdamW, Muon
 
 RATES = tuple(0.0005 * 2**doubling for doubling in range(9))
-SEEDS = (0, 1, 2)
 NAMES = ("AdamW", "Muon")
-STEPS, WARMUP, BATCH = 200, 20, 16
+WARMUP, BATCH = 20, 16
 SIZES = {"context": 64, "n_layers": 2, "n_heads": 4, "d_model": 64, "d_ff": 256, "dropout": 0.0}
 
 
@@ -116,27 +116,42 @@ def main() -> None:
     parser = frame.options(__doc__, rounds=43)
     parser.add_argument("--processes", type=int, default=2, help="that train at the same time")
     parser.add_argument("--data-dir", type=Path, help="where tinyshakespeare/input.txt is")
+    parser.add_argument("--steps", type=int, default=200, help="more than the warm-up of 20")
+    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
+    parser.add_argument("--rates", type=float, nargs="+", default=RATES, help="peak learning rates")
     given = parser.parse_args()
-    frame.on_one_thread(41)
-    cases = [(name, rate, seed, STEPS) for name in NAMES for rate in RATES for seed in SEEDS]
+    seeds, rates = given.seeds, given.rates
+    facts = frame.on_one_thread(41)
+    cases = [(name, rate, seed, given.steps) for name in NAMES for rate in rates for seed in seeds]
     losses: dict[str, dict[str, list[float]]] = {name: {} for name in NAMES}
     tokens = text(given.data_dir)
     taken = seconds(tokens, given.rounds)
     train = partial(loss_of, tokens)
-    steps = round(STEPS * taken["Muon"] / taken["AdamW"])
+    times = taken["Muon"] / taken["AdamW"]
+    steps = round(given.steps * times)
     with ProcessPoolExecutor(given.processes) as pool:
         for (name, rate, *_), loss in zip(cases, pool.map(train, cases), strict=True):
             losses[name].setdefault(str(rate), []).append(loss)
             print(f"{name:6} {rate:6} {loss:.3f}", flush=True)
-        best = min(RATES, key=lambda rate: statistics.mean(losses["AdamW"][str(rate)]))
-        ramps = [(name, seed) for name in NAMES for seed in SEEDS]
+        best = {
+            name: min(rates, key=lambda rate: statistics.mean(each[str(rate)]))
+            for name, each in losses.items()
+        }
+        ramps = [(name, seed) for name in NAMES for seed in seeds]
         for (name, _), ramp in zip(
             ramps, pool.map(partial(range_test, tokens), ramps), strict=True
         ):
             print(f"{name:6} range test {ramp}")
-        longer = list(pool.map(train, [("AdamW", best, seed, steps) for seed in SEEDS]))
-    print(f"a step: {taken['Muon'] / taken['AdamW']:.2f} times as long with Muon")
-    print(f"AdamW, {steps} steps:", "  ".join(f"{loss:.3f}" for loss in longer))
+        longer = list(pool.map(train, [("AdamW", best["AdamW"], seed, steps) for seed in seeds]))
+    lines = frame.table(["optimizer"], ["best rate", "steps", "loss", "range"])
+    for name, found, number in (
+        *((name, losses[name][str(best[name])], given.steps) for name in NAMES),
+        ("AdamW, in Muon's time", longer, steps),
+    ):
+        lines.add_row(name, str(best[name.split(",")[0]]), str(number), *frame.middle(found, 3))
+    frame.console.print(lines)
+    print(f"a step: {times:.2f} times as long with Muon")
+    frame.write({"machine": facts, "losses": losses, "longer": longer, "times": times}, given.json)
 
 
 if __name__ == "__main__":

@@ -36,6 +36,7 @@ from training.data.downloads import cache
 from training.data.wheels import SMOLLM2
 from training.models.model_folder import TOKENIZER, TOKENIZER_CONFIG
 from training.models.pretrained import Pretrained
+from training.using.hugging_face_folder import _llama
 from variants.hugging_face import llama_published
 
 OURS, THEIRS = "Pretrained.load", "transformers"
@@ -99,18 +100,8 @@ def written(file: Path, folder: Path) -> None:
     import transformers
 
     found = Pretrained.load(file, "cpu")
-    sizes = found.model.config
     config = transformers.LlamaConfig(
-        vocab_size=sizes.vocab,
-        max_position_embeddings=sizes.context,
-        num_hidden_layers=sizes.n_layers,
-        num_attention_heads=sizes.n_heads,
-        num_key_value_heads=sizes.n_kv_heads,
-        hidden_size=sizes.d_model,
-        intermediate_size=sizes.d_ff,
-        rms_norm_eps=sizes.eps,
-        rope_parameters={"rope_type": "default", "rope_theta": sizes.base},
-        tie_word_embeddings=True,
+        **_llama(found.model.config, None) | {"tie_word_embeddings": True}
     )
     model = transformers.LlamaForCausalLM(config)
     model.load_state_dict(llama_published(found.model.state_dict()))

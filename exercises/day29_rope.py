@@ -24,8 +24,8 @@ def rope_angles(
     The angles are on the CPU in float64. Near position 10⁵, rounding an angle costs up to 0.004 radians in
     float32 and up to 256 in bfloat16.
 
-    - `head_dim` is d, an even number, and `max_len` the number of positions, counted from 0. 0
-      returns an empty tensor.
+    - `head_dim` is d, an even number. The positions are 0 to `max_len` − 1; a `max_len` of 0 returns an
+      empty tensor.
     - The larger `base`, the more slowly the last pairs rotate.
     - Return `(max_len, head_dim / 2)`, on the CPU, in float64. float32 is allowed too, but nothing
       less precise.
@@ -64,8 +64,8 @@ def apply_rope(
     - `layout` holds for `x` and for the result alike.
     - The result has the shape, dtype and device of `x`, which is not changed. Every pair keeps its
       length.
-    - float16 and bfloat16 are rotated in float32, and float64 in float64. Cosines and sines are
-      computed in the dtype of the angles.
+    - Cosines and sines are computed in the dtype of the angles. Then float16 and bfloat16 are rotated
+      in float32, and float64 in float64.
 
     Raises:
         ValueError: `layout` is neither; `angles` for a different `head_dim`; an offset tensor that is not

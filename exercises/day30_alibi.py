@@ -22,7 +22,7 @@ def alibi_slopes(n_heads: int) -> Float[Tensor, " n_heads"]:
     Any other number of heads takes the slopes of p, the greatest power of two below it, and for the missing
     heads those of 2p that are between them: the first, the third, the fifth …
 
-    - `n_heads` is h, any number from 1.
+    - `n_heads` is h, at least 1; it need not be a power of 2.
     - Return `(n_heads,)`, positive, in PyTorch's default dtype (float32), correct to its rounding.
       For 8 heads the slopes are ½, ¼, …, 1/256; for 12 heads these and then 2^−0.5, 2^−1.5, 2^−2.5,
       2^−3.5, in that order.

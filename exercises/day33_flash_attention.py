@@ -36,8 +36,8 @@ def flash_attention(
       batch dimensions, the same for all three. d_v may differ from d_k. T_q and T_k may be 0.
     - `block` is the number of queries, and of keys, of a tile. No length need be a multiple of it, or
       as long. The result depends on it by no more than rounding.
-    - `causal` counts queries from 0. A query has nothing to attend to where T_k = 0, and where it is
-      causal and T_k − T_q + i is below 0.
+    - `causal` counts queries from 0. No key is left for any query if T_k = 0, or, with `causal`, for
+      query i if T_k − T_q + i is below 0.
     - Return the output alone, `(…, T_q, d_v)`, in the inputs' dtype. It is that of `attention` of day
       8, and so are the gradients of query, key and value.
     - A query that may attend to nothing has an output of exactly 0, never NaN, and passes no gradient

@@ -46,7 +46,7 @@ class ParallelBlock(nn.Module):
       before they are added, independently of each other.
     - `norm` is the one `LayerNorm(d_model)` for both parts, `self_attn` a `CausalSelfAttention(d_model,
       n_heads, dropout)`, and `feed_forward` a `FeedForward(d_model, d_ff)`. They hold all parameters,
-      and nothing else is in the state dict. Each is initialized as it initializes itself.
+      and nothing else is in the state dict. None of them is initialized again.
 
     Raises:
         ValueError: n_heads does not divide d_model.
@@ -125,8 +125,8 @@ class MixtureOfDepths(nn.Module):
 
         - Return r of the chosen tokens, `(B, k)` in the dtype of `x`, as the projection returns it, without
           softmax or sigmoid; and their positions in the row, int64 `(B, k)`, in ascending order.
-        - There are always k: of equal scores at the border, as many are taken as there is room for. Which
-          of them is left open. T may be 0, and then k is 0.
+        - Exactly k tokens are chosen, even where scores are equal; which of several equal ones is left
+          open. T may be 0, and then k is 0.
         """
         # 1. Score every token by itself.
         # 2. Compute k: the share, rounded down, but at least one token if there is one. The product's own

@@ -122,8 +122,8 @@ class Mamba(nn.Module):
         - `(B, T, d_model)` keeps its shape and dtype; T may be 0. Each token depends on itself and on those
           before it.
         - Without a state, `x` is an entire text. With one, it is the chunk that follows what the state has
-          read. A text in any chunks, read one after the other, has the outputs of the entire text, to
-          rounding.
+          read. However a text is cut into chunks, reading them in order gives the outputs of the entire
+          text, up to rounding.
         - `state` is a `MambaState(config, B)`. `state.window`, `(B, d_conv − 1, D)`, has the last d_conv −
           1 inputs of the convolution, the oldest first; `state.h`, `(B, D, N)`, is the state after the last
           token. Both are zeros before the first token, perhaps in a dtype, or on a device, other than that

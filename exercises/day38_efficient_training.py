@@ -27,7 +27,7 @@ def clip_gradients(parameters: Iterable[Tensor], max_norm: float) -> Float[Tenso
 
     - `parameters` may be a generator such as `model.parameters()`. Their `.grad`s are changed; g is all
       of them together, and a parameter whose `grad` is None is left out.
-    - θ is `max_norm`. `math.inf` measures and changes nothing.
+    - θ is `max_norm`. With `math.inf`, finite gradients stay as they are.
     - Return ‖g‖ before clipping, the root of the sum of all squares: a 0-d tensor on the gradients'
       device, in float32, or in float64 if any gradient is in float64. Without any gradient it is 0 in
       torch's default dtype.
@@ -141,8 +141,8 @@ def checkpoint(function: Callable[..., Any], *inputs: Any) -> Any:
     autocast of the first, so dropout drops the same features.
 
     - `function` returns a tensor or a tuple of tensors, and so does `checkpoint`. It is often a module,
-      such as a block. It is called once now, and once more in each backward pass; it does the same both
-      times, and does not change its inputs.
+      such as a block. `checkpoint` calls it once, and each backward pass calls it once more. It does
+      the same each time, and does not change its inputs.
     - `inputs` are passed on by position, unchanged: tensors, with or without `requires_grad`, and
       anything else (None, numbers, strings). Gradients reach the tensors among them, but not those
       inside a list or a dict.

@@ -98,7 +98,7 @@ def shard(parameter: Float[Tensor, "*shape"], group: Group) -> Float[Tensor, " p
     - Return `(k,)`, in the dtype and on the device of `parameter`: the elements from r·k on, in the
       order of `flatten`. All shards have the same length, so the last ones may end in zeros, or be all
       zeros.
-    - The shard requires no gradient. Its own memory has k elements and no more, so the full parameter
+    - The shard requires no gradient. It has its own memory, for k elements only, so the full parameter
       can be freed.
 
     Source: Rajbhandari et al. 2019, §5.3; the flat, padded parameter: Zhao et al. 2023, *PyTorch FSDP*.

@@ -32,8 +32,8 @@ def quantize_int8(
       `torch.round`. −w becomes −q; −128 is not used. The bound of half a step holds up to rounding.
     - s is `(out, 1)`, positive, in float64 if `weight` is, otherwise in float32. The quotients of
       float16 and bfloat16 are computed in float32.
-    - A row of zeros has scale 1 and integers 0. So has a row whose scale would be below the smallest
-      normal number (10⁻³⁸ in float32).
+    - A row of zeros has scale 1 and integers 0. The same holds for a row whose scale would be below the
+      smallest normal number (about 10⁻³⁸ in float32).
 
     Raises:
         ValueError: `weight` is not a matrix with columns, not floating-point, or not finite.

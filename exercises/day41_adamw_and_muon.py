@@ -50,7 +50,7 @@ class AdamW(torch.optim.Optimizer):
 
     @torch.no_grad()
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
-        """Change each parameter that has a gradient; return the closure's loss, if there is one.
+        """Update each parameter that has a gradient; return the closure's loss, if there is a closure.
 
         - Parameters are changed in place; gradients stay as they are.
         - A parameter whose `grad` is None is skipped entirely: no decay, and t does not count. t counts the
@@ -129,7 +129,7 @@ class Muon(torch.optim.Optimizer):
 
     @torch.no_grad()
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
-        """Change each matrix that has a gradient; return the closure's loss, if there is one.
+        """Update each matrix that has a gradient; return the closure's loss, if there is a closure.
 
         The number of Newton–Schulz steps is 5.
         """

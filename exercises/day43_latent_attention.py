@@ -41,7 +41,7 @@ from variants.rope import apply_rope, rope_angles
 
 
 class QKNorm(nn.Module):
-    """Normalize queries and keys, each head's by itself, so that no logit can grow without bound.
+    """Normalize the queries and keys of each head, so that only the gains set how large a logit can be.
 
         q̂ = RMSNorm_q(q),  k̂ = RMSNorm_k(k),  logit = q̂ᵀ k̂ / √d_k
 
@@ -51,8 +51,8 @@ class QKNorm(nn.Module):
     - Queries and keys are `(…, T, d_k)`, with or without an axis of heads; T may differ between the two.
       Return both, in this order, with their dtypes. The inputs are not changed.
 
-    Source: Dehghani et al. 2023, §2.2, with LayerNorm; with RMSNorm: OLMo et al. 2024, *2 OLMo 2 Furious*,
-    §2.1; Yang et al. 2025, *Qwen3 Technical Report*, §2.
+    Source: Dehghani et al. 2023, §2, with LayerNorm; Yang et al. 2025, *Qwen3 Technical Report*, §2, with
+    RMSNorm. (OLMo 2 normalizes all heads of a token together.)
     """
 
     def __init__(self, d_k: int, eps: float = 1e-6):

@@ -72,8 +72,9 @@ def answer_labels(
     Raises:
         ValueError: different shapes.
 
-    Source: Ouyang et al. 2022, appendix C.1 (supervised fine-tuning on demonstrations); −100 is the
-    `ignore_index` of `torch.nn.functional.cross_entropy`.
+    Source: Ouyang et al. 2022, §3.5, for supervised fine-tuning; Shi et al. 2024, *Instruction Tuning With
+    Loss Over Instructions*, for the usual loss on the answers alone. −100 is the `ignore_index` of
+    `torch.nn.functional.cross_entropy`.
     """
     # 1. Nothing is to be predicted, to begin with.
     # 2. Position t predicts token t + 1, if the assistant wrote that.

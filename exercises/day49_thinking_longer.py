@@ -20,8 +20,8 @@ def majority_vote(answers: Sequence[Hashable | None]) -> Hashable | None:
 
     None stands for a sample that has no answer, such as a text that was cut off. It has no vote.
 
-    - `answers` is a list with the answer of each sample, in the order of sampling: numbers, texts or tuples.
-      0 and the empty text are answers like any other.
+    - `answers` is a list with the answer of each sample, in the order of sampling: numbers, texts or
+      tuples. 0 and the empty text are answers like any other.
     - None stands for a sample without an answer, and has no vote. If all are None, return None.
     - Return the answer itself. The most frequent one wins, even with less than half of the votes.
 
@@ -66,12 +66,12 @@ def best_of_n(
     None stands for a sample that has no answer. It is never chosen, whatever its score. In a tie, the
     sample that was seen first wins; if `weighted`, the answer that was seen first.
 
-    - `answers` is a list as for `majority_vote`, `scores` a list of as many finite floats: higher is better.
-      They may be negative, such as log-probabilities, unless `weighted` is True.
-    - Return the answer itself, not its index or score. A sample whose answer is None is never chosen; if all
-      are None, return None.
-    - Of several samples with the highest score, choose the first. With `weighted=True`, choose the answer with
-      the largest sum of scores; of several, the answer that was seen first.
+    - `answers` is a list as for `majority_vote`, `scores` a list of as many finite floats: higher is
+      better. They may be negative, such as log-probabilities, unless `weighted` is True.
+    - Return the answer itself, not its index or score. A sample whose answer is None is never chosen; if
+      all are None, return None.
+    - Of several samples with the highest score, choose the first. With `weighted=True`, choose the answer
+      with the largest sum of scores; of several, the answer that was seen first.
 
     Raises:
         ValueError: no samples, different numbers of answers and scores, a score that is NaN, or a

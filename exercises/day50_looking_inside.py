@@ -14,6 +14,10 @@ What is imported from them below:
         Predict the next token at every position, from that token and those before it.
         called with (tokens)
             Return the logits of the token after each position, without a softmax.
+    LLaMA(config)
+        A decoder-only language model: predict the next token at every position.
+        called with (tokens, cache=None)
+            Return logits for the token that follows each token of a chunk.
 """
 
 import torch
@@ -22,15 +26,24 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from variants.gpt import GPT
+from variants.llama import LLaMA
 
 
 @torch.no_grad()
-def logit_lens(model: GPT, tokens: Int[Tensor, "B T"]) -> Float[Tensor, "N+1 B T V"]:
-    """Return the logits that a GPT would have if it ended after 0, 1, … N of its blocks.
+def logit_lens(model: GPT | LLaMA, tokens: Int[Tensor, "B T"]) -> Float[Tensor, "N+1 B T V"]:
+    """Return the logits that a language model would have if it ended after 0, 1, … N of its blocks.
 
-        logitsₙ = LN(hₙ) W_eᵀ,  n = 0 … N
+        logitsₙ = norm(hₙ) W_oᵀ,  n = 0 … N
 
-    LN is the final norm, and the last logits are the model's own.
+    The norm is the final one, and the last logits are the model's own.
+
+    - `model` is a GPT of day 23 or a LLaMA of day 32, in any mode. Both hold `blocks` and the final `norm`.
+      A LLaMA multiplies by `head.weight` to get logits; a GPT has no `head`, and uses `embed.weight`.
+    - `tokens` are int64 ids `(B, T)`. Return `(N + 1, B, T, V)`: first the logits from what enters the
+      first block, then those after each block. Nothing is dropped, whatever the mode.
+    - Afterwards the model is as it was, also if the call raises (on too many tokens, for example). No hook
+      of yours is left, and those of others are still there. Each module has the mode and the attributes that
+      it had.
 
     Raises:
         ValueError: more tokens than `model.config.context`.
@@ -60,6 +73,15 @@ def patch_activation(
     x is the input of `module` on `tokens`, x′ that on `source`. Without a `source`, x[where] becomes 0: this
     is an ablation. `where` is an index, such as `(slice(None), 3)` for position 3 of each row.
 
+    - `model` is called as `model(tokens)`. `module` is a part of it that each run calls once, with a tensor
+      as its first positional argument.
+    - `tokens` and `source` have one shape, so x and x′ have, too. `where` is any index that `x[where]`
+      takes; by default it is `...`, which means all of x. Only what `module` reads changes: other modules
+      that read the same tensor see it as it is. `tokens` and `source` stay as they are.
+    - Without a `source`, the model runs once.
+    - Return the model's output on `tokens`. Nothing is dropped in either run, whatever the mode.
+    - Afterwards the model is as it was, also if one of the runs raises: see `logit_lens`.
+
     Raises:
         What the model or the index raises.
 
@@ -83,6 +105,13 @@ def prefix_matching_score(
 
     The mean is over all positions t of all rows whose token x_t occurs earlier in its row. A perfect
     induction head scores 1. If no token occurs twice, the score is 0.
+
+    - `weights` are `(B, h, T, T)`: row t holds what position t attends to, itself and earlier positions,
+      and sums to 1. `tokens` are int64 ids `(B, T)`.
+    - The weights on all wanted places of a position are added. If a token follows its equal, the place after
+      the earlier one is the token's own, and counts.
+    - All positions of all rows with an earlier occurrence of their token count the same.
+    - Return `(h,)` with the dtype and device of `weights`. If there is no such position, all scores are 0.
 
     Raises:
         ValueError: shapes that do not belong together.

@@ -107,7 +107,7 @@ def draft_of(target: Tensor, quality: float) -> Tensor:
 @app.function
 def round_after(words: tuple[str, ...], k: int, quality: float, drawn: int) -> Round:
     """Propose at most k words, up to the end of the text, and let the reference check them."""
-    seed = 1000 * len(words) + drawn
+    seed = 1000 * len(words) + drawn + 1
     source = torch.Generator().manual_seed(seed)
     target = TARGET[NUMBER[words[-1] if words else START]].unsqueeze(0)  # (1, V − 1)
     proposed: list[int] = []

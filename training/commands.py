@@ -44,6 +44,13 @@ Answers = Annotated[
         "32. The reference supplies the rest.",
     ),
 ]
+Temperature = Annotated[float, typer.Option(min=0, help="0 always takes the most likely token.")]
+TopK = Annotated[int | None, typer.Option(min=1, help="Sample from the k most likely tokens.")]
+TopP = Annotated[
+    float | None,
+    typer.Option(min=0, max=1, help="Sample from the most likely tokens with total probability p."),
+]
+Seed = Annotated[int, typer.Option(min=0, help="Random seed.")]
 MinP = Annotated[
     float | None,
     typer.Option(
@@ -264,25 +271,16 @@ def generate(
         str, typer.Option(show_default="a line break", help="The text to continue.")
     ] = "\n",
     tokens: Annotated[int, typer.Option(min=1, help="Number of tokens to generate.")] = 300,
-    temperature: Annotated[
-        float, typer.Option(min=0, help="0 always takes the most likely token.")
-    ] = 1.0,
-    top_k: Annotated[
-        int | None, typer.Option(min=1, help="Sample from the k most likely tokens.")
-    ] = None,
-    top_p: Annotated[
-        float | None,
-        typer.Option(
-            min=0, max=1, help="Sample from the most likely tokens with total probability p."
-        ),
-    ] = None,
+    temperature: Temperature = 1.0,
+    top_k: TopK = None,
+    top_p: TopP = None,
     min_p: MinP = None,
     repetition_penalty: Penalty = 1.0,
     stop: Annotated[
         list[str] | None,
         typer.Option(metavar="TEXT", help="Stop before this text; can be given several times."),
     ] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Random seed.")] = 0,
+    seed: Seed = 0,
     draft: Annotated[
         str | None,
         typer.Option(
@@ -356,21 +354,12 @@ def chat(
     answers: Answers = None,
     system: Annotated[str | None, typer.Option(help="The system prompt.")] = None,
     tokens: Annotated[int, typer.Option(min=1, help="Maximum number of tokens in a reply.")] = 512,
-    temperature: Annotated[
-        float, typer.Option(min=0, help="0 always takes the most likely token.")
-    ] = 0.6,
-    top_k: Annotated[
-        int | None, typer.Option(min=1, help="Sample from the k most likely tokens.")
-    ] = None,
-    top_p: Annotated[
-        float | None,
-        typer.Option(
-            min=0, max=1, help="Sample from the most likely tokens with total probability p."
-        ),
-    ] = 0.9,
+    temperature: Temperature = 0.6,
+    top_k: TopK = None,
+    top_p: TopP = 0.9,
     min_p: MinP = None,
     repetition_penalty: Penalty = 1.0,
-    seed: Annotated[int, typer.Option(min=0, help="Random seed.")] = 0,
+    seed: Seed = 0,
     device: Device = "auto",
     data_dir: DataDir = None,
 ) -> None:

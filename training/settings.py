@@ -68,9 +68,8 @@ class Settings:
     tie: bool = False  # tie both embeddings and the output layer; needs a joint vocabulary
     answers: str = ""  # a folder of exercises whose parts replace the reference's
     pretrained: str = ""  # language models: the model to fine-tune, which determines the sizes
-    lora: int = within(
-        0, None, 0
-    )  # with `pretrained`: the rank of LoRA's updates; 0 trains all weights
+    # with `pretrained`: the rank of LoRA's updates; 0 trains all weights
+    lora: int = within(0, None, 0)
 
     # The data
     data: str = ""  # translation: toy, multi30k, wmt14 or a file of pairs; text, chat: the file
@@ -83,41 +82,35 @@ class Settings:
     # language models: maximum number of tokens the model reads; chat: what exceeds it is cut off
     context: int = within(1, 5000, 64)
     pairs: int = within(0, None, 0)  # translation: train on the first so many pairs; 0 means all
-    longest: int = within(
-        2, 5000, 128
-    )  # translation: maximum length of a training sentence, in tokens
+    # translation: maximum length of a training sentence, in tokens
+    longest: int = within(2, 5000, 128)
     batch: int = within(1, None, 64)  # sequences in a batch
-    batch_tokens: int = within(
-        0, None, 0
-    )  # translation: tokens in a batch, both sides, padding included; 0 uses `batch`
+    # translation: tokens in a batch, both sides, padding included; 0 uses `batch`
+    batch_tokens: int = within(0, None, 0)
 
     # The recipe
     steps: int = within(1, None, 100_000)  # optimizer steps
     factor: float = within(0, None, 1.0)  # times the paper's learning rate
     warmup: int = within(1, None, 4000)  # steps of linear warm-up
-    cooldown: float = within(
-        0, 1, 0.0
-    )  # fraction of the steps, at the end, in which the learning rate decays to 0
+    # fraction of the steps, at the end, in which the learning rate decays to 0
+    cooldown: float = within(0, 1, 0.0)
     smoothing: float = within(0, 0.999, 0.1)  # label smoothing ε; 0 for language models
     # muon: for the matrices of the layers; AdamW, at the same rate, for the rest
     optimizer: str = among("adamw", "muon", default="adamw")
     weight_decay: float = within(0, None, 0.0)  # 0 gives the paper's Adam
     clip: float = within(0, None, 0.0)  # maximum norm of the gradient; 0 means no clipping
     accumulate: int = within(1, None, 1)  # batches per optimizer step
-    ema: float = within(
-        0, 0.999999, 0.0
-    )  # decay of the weights' exponential moving average; 0 means none
+    # decay of the weights' exponential moving average; 0 means none
+    ema: float = within(0, 0.999999, 0.0)
     average: int = within(0, None, 0)  # number of last checkpoints to average; 0 means none
     seed: int = within(0, 2**63 - 1, 0)  # random seed
 
     # Validation and checkpoints
     validate_every: int = within(1, None, 500)  # steps
-    validate_tokens: int = within(
-        0, None, 0
-    )  # maximum number of validation tokens, spread evenly; 0 means all
-    patience: int = within(
-        0, None, 0
-    )  # early stopping after so many validations without a new best; 0 means never
+    # maximum number of validation tokens, spread evenly; 0 means all
+    validate_tokens: int = within(0, None, 0)
+    # early stopping after so many validations without a new best; 0 means never
+    patience: int = within(0, None, 0)
     save_every: int = within(1, None, 500)  # steps
 
     # Computation

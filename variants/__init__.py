@@ -30,7 +30,7 @@ Each file replaces one part of the Transformer of `implementation.py`, or of an 
     39   parallelism.py     one process with everything     gradients averaged in a ring    Patarasuk 2009
                                                             parameters in shards            Rajbhandari 2019
     40   shipping.py        weights in float32              weights in int8                 Wu 2020
-    41   optimizers.py      weight decay in the gradient    weight decay beside the step    Loshchilov 2017
+    41   optimizers.py      L2 regularization               decoupled weight decay          Loshchilov 2017
                             a step for each number          a step for each matrix          Jordan 2024
     42   speculative.py     a pass for each token           a pass for several proposals    Leviathan 2023
     43   latent.py          one key and value per head     projections of one latent      DeepSeek-AI 2024

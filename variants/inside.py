@@ -9,7 +9,7 @@ From symbols to names
     B, T, V         batch, time, tokens in the vocabulary
     N, h            layers, heads of each
     h₀ … h_N        the residual stream: `states`, before the first block and after each
-    LN, W_e         `norm`, `embed.weight`: the final norm, and the embeddings
+    W_o             the matrix of the logits: `head.weight` in a LLaMA, `embed.weight` in a GPT
     A               weights: what each position attends to, one T × T matrix per head
 """
 
@@ -19,19 +19,21 @@ import torch
 import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
 
 from variants.gpt import GPT, GPTConfig
+from variants.llama import LLaMA
 
 # --- Day 50 · Looking inside ----------------------------------------------------------------------
 
 
 @torch.no_grad()
-def logit_lens(model: GPT, tokens: Int[Tensor, "B T"]) -> Float[Tensor, "N+1 B T V"]:
-    """Return the logits that a GPT would have if it ended after 0, 1, … N of its blocks.
+def logit_lens(model: GPT | LLaMA, tokens: Int[Tensor, "B T"]) -> Float[Tensor, "N+1 B T V"]:
+    """Return the logits that a language model would have if it ended after 0, 1, … N of its blocks.
 
-        logitsₙ = LN(hₙ) W_eᵀ,  n = 0 … N
+        logitsₙ = norm(hₙ) W_oᵀ,  n = 0 … N
 
-    LN is the final norm, and the last logits are the model's own.
+    The norm is the final one, and the last logits are the model's own.
 
     Raises:
         ValueError: more tokens than `model.config.context`.
@@ -57,7 +59,8 @@ def logit_lens(model: GPT, tokens: Int[Tensor, "B T"]) -> Float[Tensor, "N+1 B T
         for module, training in modes:
             module.training = training
     # 4. Read every state as the model reads the last one.
-    return F.linear(model.norm(torch.stack(states)), model.embed.weight)  # (N + 1, B, T, V)
+    output = getattr(model, "head", model.embed)  # a GPT is tied
+    return F.linear(model.norm(torch.stack(states)), output.weight)  # (N + 1, B, T, V)
 
 
 @torch.no_grad()
@@ -144,36 +147,39 @@ def prefix_matching_score(
 
 
 def head_at(
-    model: GPT, layer: int, head: int, position: int | slice = slice(None)
+    model: GPT | LLaMA, layer: int, head: int, position: int | slice = slice(None)
 ) -> tuple[nn.Module, tuple[object, ...]]:
-    """Return `module` and `where` of what a head of a GPT puts out, before the output projection."""
+    """Return `module` and `where` of what a head puts out, before the output projection."""
     part = model.blocks[layer].self_attn
     width = part.w_o.in_features // part.n_heads
     return part.w_o, (slice(None), position, slice(head * width, (head + 1) * width))
 
 
+class _Weights(TorchFunctionMode):
+    """Within it, `found` collects the weights of each causal `F.scaled_dot_product_attention`."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: list[Tensor] = []
+
+    def __torch_function__(self, function, types, args=(), kwargs=None):
+        if function is F.scaled_dot_product_attention:
+            query, key = args[:2]
+            key = key.repeat_interleave(query.size(1) // key.size(1), dim=1)  # (B, h, T, d_k)
+            scores = query @ key.mT / math.sqrt(query.size(-1))  # (B, h, T, T)
+            later = torch.ones_like(scores, dtype=torch.bool).triu(1)
+            self.found.append(scores.masked_fill(later, -torch.inf).softmax(dim=-1))
+        return function(*args, **(kwargs or {}))
+
+
 @torch.no_grad()
-def attention_weights(model: GPT, tokens: Int[Tensor, "B T"]) -> list[Float[Tensor, "B h T T"]]:
-    """Return the weights of each layer: the fused kernel of `CausalSelfAttention` returns none.
-
-    They are computed again from the queries and keys of a run; the model is in evaluation mode.
-    """
-    weights = []
-
-    def record(part: nn.Module, _: object, projected: Tensor) -> None:
-        query, key, _ = projected.unflatten(-1, (3, n_heads, -1)).permute(2, 0, 3, 1, 4)
-        scores = query @ key.mT / math.sqrt(query.size(-1))  # (B, h, T, T)
-        later = torch.ones_like(scores, dtype=torch.bool).triu(1)
-        weights.append(scores.masked_fill(later, -torch.inf).softmax(dim=-1))
-
-    n_heads = model.config.n_heads
-    hooks = [block.self_attn.w_qkv.register_forward_hook(record) for block in model.blocks]
-    try:
+def attention_weights(
+    model: GPT | LLaMA, tokens: Int[Tensor, "B T"]
+) -> list[Float[Tensor, "B h T T"]]:
+    """Return the weights of each layer, for T ≥ 2. The fused kernel does not return them."""
+    with _Weights() as weights:
         model(tokens)
-    finally:
-        for hook in hooks:
-            hook.remove()
-    return weights
+    return weights.found
 
 
 @torch.no_grad()
@@ -181,8 +187,8 @@ def copying_gpt(vocab: int, context: int, sharpness: float = 30.0) -> GPT:
     """Return a GPT with weights set by hand that continues what repeats. Token 0 begins each row.
 
     The residual stream has a feature for each token, one for each token that came before, and one for each
-    position. Head 0 of layer 0 attends to the position before, and writes which token stands there. Head 0 of
-    layer 1 looks for its own token among these, and writes the token that stands there: the prediction.
+    position. The head of layer 0 attends to the position before, and writes which token it found. The head
+    of layer 1 looks for its own token among these notes, and copies the token at this place: the prediction.
 
     Source: Elhage et al. 2021, "Induction heads" (the mechanism).
     """

@@ -21,7 +21,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from variants.gpt import GPT, CausalSelfAttention
-from variants.llama import LLaMA, RotaryAttention, Rotation, rotate, rotation_of
+from variants.llama import LLaMA, RotaryAttention, rotate, rotation_of
 
 # --- Day 45 · Instruction tuning ------------------------------------------------------------------
 
@@ -77,8 +77,9 @@ def answer_labels(
     Raises:
         ValueError: different shapes.
 
-    Source: Ouyang et al. 2022, appendix C.1 (supervised fine-tuning on demonstrations); −100 is the
-    `ignore_index` of `torch.nn.functional.cross_entropy`.
+    Source: Ouyang et al. 2022, §3.5, for supervised fine-tuning; Shi et al. 2024, *Instruction Tuning With
+    Loss Over Instructions*, for the usual loss on the answers alone. −100 is the `ignore_index` of
+    `torch.nn.functional.cross_entropy`.
     """
     if tokens.shape != written.shape:
         raise ValueError(
@@ -171,7 +172,7 @@ def _attended(
     part: CausalSelfAttention | RotaryAttention,
     x: Tensor,
     mask: Tensor,
-    rotation: Rotation | None = None,
+    rotation: tuple[Tensor, Tensor] | None = None,
 ) -> Float[Tensor, "R L d_model"]:
     """Do what `part(x)` does, with a mask in place of the causal one."""
     p = 0.0

@@ -2,7 +2,7 @@
 
 Papers: DeepSeek-AI 2024, *DeepSeek-V2*, § and equations below are its own; Henry et al. 2020, *Query-Key
 Normalization for Transformers*, and Dehghani et al. 2023, *Scaling Vision Transformers to 22 Billion
-Parameters*, §2.2 (QK-norm). Queries are projected directly, as in DeepSeek-V2-Lite: to compress them, too
+Parameters*, §2 (QK-norm). Queries are projected directly, as in DeepSeek-V2-Lite: to compress them, too
 (eqs. 12 and 13), saves memory in training alone.
 
 From symbols to names
@@ -28,14 +28,14 @@ from variants.rope import apply_rope, rope_angles
 
 
 class QKNorm(nn.Module):
-    """Normalize queries and keys, each head's by itself, so that no logit can grow without bound.
+    """Normalize the queries and keys of each head, so that only the gains set how large a logit can be.
 
         q̂ = RMSNorm_q(q),  k̂ = RMSNorm_k(k),  logit = q̂ᵀ k̂ / √d_k
 
     It comes before rotary positions. All heads share the gains.
 
-    Source: Dehghani et al. 2023, §2.2, with LayerNorm; with RMSNorm: OLMo et al. 2024, *2 OLMo 2 Furious*,
-    §2.1; Yang et al. 2025, *Qwen3 Technical Report*, §2.
+    Source: Dehghani et al. 2023, §2, with LayerNorm; Yang et al. 2025, *Qwen3 Technical Report*, §2, with
+    RMSNorm. (OLMo 2 normalizes all heads of a token together.)
     """
 
     def __init__(self, d_k: int, eps: float = 1e-6):

@@ -1,8 +1,8 @@
 """Optimizers: AdamW, written out, and Muon, whose step has singular values near 1.
 
 Adam divides each gradient by a running estimate of its own size, so that all parameters move at the same
-speed. AdamW shrinks the weights beside that step instead of through the gradient. Muon treats the gradient
-of a weight matrix as a matrix: it replaces all singular values by about 1.
+speed. AdamW shrinks the weights directly instead of through the gradient (decoupled weight decay). Muon
+treats the gradient of a weight matrix as a matrix: it brings all singular values near 1.
 
 Papers: Kingma & Ba 2015, *Adam*; Loshchilov & Hutter 2019, *Decoupled Weight Decay Regularization*
 (AdamW); Jordan et al. 2024, *Muon: An optimizer for hidden layers in neural networks*; Liu et al. 2025,
@@ -61,7 +61,7 @@ class AdamW(torch.optim.Optimizer):
 
     @torch.no_grad()
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
-        """Change each parameter that has a gradient; return the closure's loss, if there is one."""
+        """Update each parameter that has a gradient; return the closure's loss, if there is a closure."""
         # 1. If there is a closure, call it with gradients enabled: it computes the gradients.
         loss = None
         if closure is not None:
@@ -163,7 +163,7 @@ class Muon(torch.optim.Optimizer):
 
     @torch.no_grad()
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
-        """Change each matrix that has a gradient; return the closure's loss, if there is one."""
+        """Update each matrix that has a gradient; return the closure's loss, if there is a closure."""
         # 1. If there is a closure, call it with gradients enabled: it computes the gradients.
         loss = None
         if closure is not None:

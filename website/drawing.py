@@ -43,14 +43,16 @@ INSTEAD = {
     38: "activations recomputed, half precision, the loss scaled",
     39: "gradients averaged around a ring, parameters sharded",
     40: "the decoder alone, its weights in 8 bits",
-    41: "decay beside the step; steps of matrices orthogonalized",
+    41: "decoupled weight decay; steps of matrices orthogonalized",
     42: "a small model proposes tokens; one pass checks all of them",
     43: "keys and values made of one small latent per token",
     44: "a state whose keys are overwritten, in place of the scores",
     45: "conversations, with a loss on the answers alone",
+    46: "frozen matrices, with low-rank updates beside them",
     47: "two answers to each prompt, and a loss on their difference",
     48: "answers that the model samples, and a reward in place of labels",
     49: "many texts with their steps are sampled; a vote picks the answer",
+    50: "hooks that read what the parts compute, and replace it",
 }
 """What the days after the paper put in place of the parts that are lit."""
 
@@ -78,18 +80,18 @@ FRAMES = (
     Box("multi-head attention", 20, 66, 208, 318, (4, 9, 31, 43)),
     Box("each head", 32, 122, 184, 206, (2, 7, 8, 33, 34, 44)),
     Box("encoder × N", 260, 166, 184, 178, (6, 12, 14, 26)),
-    Box("decoder × N", 460, 86, 184, 258, (13, 14, 23, 32, 36, 37, 40)),
+    Box("decoder × N", 460, 86, 184, 258, (13, 14, 23, 32, 36, 37, 40, 50)),
     Box("training loop", 672, 196, 176, 148, (18, 38, 39)),
     Box("decoding", 672, 46, 176, 92, (19, 20, 24, 25, 42, 49)),
 )
 BLOCKS = (
     # one head
-    _block("join and project", HEAD, 76, 4, 9),
-    _block("weights · values", HEAD, 138, 2, 7, 8, 25, 33, 34, 44),
+    _block("join and project", HEAD, 76, 4, 9, 46),
+    _block("weights · values", HEAD, 138, 2, 7, 8, 25, 33, 34, 44, 50),
     _block("softmax", HEAD, 184, 1, 2, 7, 8, 33, 34, 44),
     _block("mask", HEAD, 230, 2, 3, 8, 33, 34, 44),
     _block("scores: q · k / √d_k", HEAD, 276, 2, 7, 8, 25, 27, 29, 30, 33, 34, 44),
-    _block("project and split", HEAD, 344, 4, 9, 31, 43),
+    _block("project and split", HEAD, 344, 4, 9, 31, 43, 46),
     # the encoder
     _block("add & norm", ENCODER, 180, 6, 11, 12, *MODEL, *BERT, 27, 28),
     _block("feed-forward", ENCODER, 218, 6, 10, 12, *MODEL, *BERT, 27, 28, 35),
@@ -97,12 +99,12 @@ BLOCKS = (
     _block("self-attention", ENCODER, 300, 4, 6, 9, 12, *MODEL, *BERT, 27),
     # the decoder
     _block("add & norm", DECODER, 100, 11, 13, *MODEL, *GPT, 27, 28, *LAYER),
-    _block("feed-forward", DECODER, 138, 10, 13, *MODEL, *GPT, 27, 28, *LAYER, 35),
+    _block("feed-forward", DECODER, 138, 10, 13, *MODEL, *GPT, 27, 28, *LAYER, 35, 46),
     _block("add & norm", DECODER, 182, 11, 13, *MODEL, 27, 28),
     _block("attention to the source", DECODER, 220, 4, 9, 13, *MODEL, 27),
     _block("add & norm", DECODER, 262, 11, 13, *MODEL, *GPT, 27, 28, *LAYER),
     _block("masked self-attention", DECODER, 300, 3, 4, 9, 13, *MODEL, *GPT, 25, 27, *LAYER),
-    _block("linear, log-softmax", DECODER, 40, 1, *MODEL, *GPT, 24, 27, 42),
+    _block("linear, log-softmax", DECODER, 40, 1, *MODEL, *GPT, 24, 27, 42, 49, 50),
     # below both
     _block("+ positional encoding", ENCODER, 362, 5, 10, *MODEL, *BERT, *POSITIONS),
     _block("+ positional encoding", DECODER, 362, 5, 10, *MODEL, *GPT, *POSITIONS),

@@ -10,7 +10,6 @@ import sys
 import textwrap
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from datetime import date
 from itertools import chain
 from pathlib import Path
@@ -22,7 +21,6 @@ from rich.live import Live
 from rich.text import Text
 
 from course.checks.answer_files import find_answer
-from course.checks.arrays import PRACTICE
 from course.checks.cases import names_like, snippet, steps
 from course.curriculum import DAYS, ROOT, Day
 from course.desk import recalling
@@ -32,7 +30,7 @@ from course.desk.hints import give_back, next_hint
 from course.desk.jupyter import JupyterFailed, serve
 from course.desk.standing import all_results, next_day
 from course.desk.state import belongs_on_board, keep_result, kept_result, passed_days
-from course.desk.verdicts import LOOKING, diagnoses, invitation, outcome_of, there, verdict
+from course.desk.verdicts import LOOKING, diagnoses, outcome_of, verdict
 from course.desk.verdicts import case as case_
 from course.desk.verdicts import hint as hint_
 from course.desk.waiting import Waiting
@@ -137,45 +135,39 @@ def _print_and_look(console: Console, checked: Checked, device: Device, seed: in
     """
     first = Group(*_verdict_lines(checked, device, seed))
     search, waited_for = checked.search, checked.is_waited_for
-    if waited_for or (search is not None and not search.done):
-        fits = len(console.render_lines(first, pad=False)) < console.height
-        if console.is_terminal and fits:
-            try:
-                with Live(first, console=console, auto_refresh=False, transient=True):
-                    checked.look(long=True)
-            finally:
-                console.print(verdict(checked.result, seed=seed))
-        else:
-            console.print(first)
-            _print_diagnosis(console, checked.look(long=True), waited_for, seed)
-        if words := outcome_of(checked.searches, checked.result):
-            console.print(Text(f"  {words}", "quiet"))
+    if not waited_for and (search is None or search.done):
+        console.print(first)
+        return checked.result
+    fits = len(console.render_lines(first, pad=False)) < console.height
+    if console.is_terminal and fits:
+        try:
+            with Live(first, console=console, auto_refresh=False, transient=True):
+                checked.look(long=True)
+        finally:
+            console.print(verdict(checked.result, seed=seed))
+    elif waited_for:  # one verdict, whose totals are final
+        checked.look(long=True)
+        console.print(*_verdict_lines(checked, device, seed, checked.result), sep="\n")
     else:
         console.print(first)
+        result = checked.look(long=True)
+        if any(check.misconception for check in result.checks):
+            console.print(diagnoses(result))
+    if words := outcome_of(checked.searches, checked.result):
+        console.print(Text(f"  {words}", "quiet"))
     return checked.result
 
 
-def _verdict_lines(checked: Checked, device: Device, seed: int) -> Iterator[RenderableType]:
-    """The verdict, and whether a diagnosis is still searched."""
-    yield verdict(checked.verdict, seed=seed)
+def _verdict_lines(
+    checked: Checked, device: Device, seed: int, result: DayResult | None = None
+) -> Iterator[RenderableType]:
+    """The verdict, the first if no later one is given, and whether a diagnosis is still searched."""
+    yield verdict(result or checked.verdict, seed=seed)
     if device is not Device.cpu and not checked.verdict.asks_of(device.value):
         where = f"no check of day {checked.verdict.day.number} can run on {device}."
         yield Text(f"  Checked on the CPU: {where}", "quiet")
     if checked.search is not None and not checked.search.done and checked.verdict.is_puzzling:
         yield Text(f"  {LOOKING}", "quiet")
-
-
-def _print_diagnosis(console: Console, result: DayResult, waited_for: bool, seed: int) -> None:
-    """Print what was found; the practice GPU's own is printed with its checks, and so are invitations that
-    waited for it."""
-    if waited_for and result.invitations:
-        console.print(there(result, seed), *invitation(result, seed), sep="\n")
-        return
-    here = [one for one in result.checks if not (waited_for and one.device == PRACTICE)]
-    if any(check.misconception for check in here):
-        console.print(diagnoses(replace(result, checks=tuple(here))))
-    if waited_for:
-        console.print(there(result, seed))
 
 
 def watch(

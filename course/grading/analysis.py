@@ -108,8 +108,8 @@ SHORTCUTS: dict[str, Iterable[int]] = BEHIND | {
 
 # Packages that are not the course's: whichever of them is installed has many a day's answer.
 PACKAGES = """
-    accelerate autograd bitsandbytes cupy fairseq flash_attn flax jax keras lightning
-    mamba_ssm mlx nltk numba onnx onnxruntime onnxscript pytorch_lightning rotary_embedding_torch
+    accelerate autograd bitsandbytes cupy fairseq flash_attn flax jax keras lightning loralib
+    mamba_ssm mlx nltk numba onnx onnxruntime onnxscript peft pytorch_lightning rotary_embedding_torch
     sacrebleu scipy sentencepiece sklearn tensorflow tiktoken tinygrad tokenizers torchao
     torchmetrics torchtext torchtune transformers x_transformers xformers
 """

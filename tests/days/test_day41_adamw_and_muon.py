@@ -199,7 +199,7 @@ def test_later_steps(answer, start, steps, lr, betas, dtype):
 
 
 def test_decay(answer, start, steps, lr, betas, decay):
-    """The weights decay by the factor 1 − η·λ beside the step; the running means know nothing of it."""
+    """The weights decay by the factor 1 − η·λ directly; the running means do not contain the decay."""
     return walked(answer.AdamW, start, steps[:3], lr=lr, betas=betas, weight_decay=decay)
 
 

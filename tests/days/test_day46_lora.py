@@ -62,7 +62,12 @@ def trained(module):
     """The shapes of the parameters that require gradients, and the names of those that do not."""
     frozen = [name for name, one in module.named_parameters() if not one.requires_grad]
     kept = {name: shape for name, shape in shapes(module).items() if name not in frozen}
-    return {"trained": kept, "frozen": sorted(frozen)}
+    return {"trained": kept, "frozen": joined(frozen)}
+
+
+def joined(names):
+    """Names in the order of the alphabet."""
+    return ", ".join(sorted(names)) or "none"
 
 
 # --- Inputs ---------------------------------------------------------------------------------------
@@ -166,7 +171,10 @@ def test_gradients(answer, build, layer, how, x):
     return {"parameters": gradients(new), "input": gradients(given)}
 
 
-@pytest.mark.constant("the layer's own weight", "the layer's own bias", "they are never copied")
+@pytest.mark.constant(
+    *("the layer's own weight", "the layer's own bias", "frozen", "state dict"),
+    "neither names nor owners depend on the sizes",
+)
 def test_frozen(answer, build, layer, how):
     """Only A and B require gradients; weight and bias are those of the layer, and are not copied."""
     linear = build(nn.Linear, **layer)
@@ -175,9 +183,10 @@ def test_frozen(answer, build, layer, how):
         "the layer's own weight": new.weight is linear.weight,
         "the layer's own bias": new.bias is linear.bias,
     }
-    return {**trained(new), **own, "state dict": sorted(new.state_dict())}
+    return {**trained(new), **own, "state dict": joined(new.state_dict())}
 
 
+@pytest.mark.constant("dtype of a", "it is the layer's")
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_dtype(answer, build, layer, how, x, dtype):
     """The update is in the dtype of its layer."""
@@ -203,6 +212,7 @@ def test_model_stays_the_same(answer, build, sizes, tokens, lora):
     return {"output": model(tokens)}
 
 
+@pytest.mark.constant("frozen", "the model always has the same names")
 def test_chosen_layers(answer, sizes, lora):
     """The linear layers with these names have updates, and nothing else is trained."""
     return trained(updated(answer.add_lora, sizes, lora))
@@ -226,6 +236,7 @@ def test_gradients_of_a_model(answer, build, sizes, tokens, lora):
     return {"parameters": gradients(model)}
 
 
+@pytest.mark.constant("saved", "unexpected", "the model always has the same names")
 def test_update_alone(answer, build, sizes, tokens, lora):
     """What is trained is all that must be saved: it turns a copy of the original into the tuned model."""
     source = build(updated, answer.add_lora, sizes, lora)
@@ -233,7 +244,7 @@ def test_update_alone(answer, build, sizes, tokens, lora):
     target = build(tower, **sizes)
     answer.add_lora(target, **lora)
     unexpected = target.load_state_dict(update, strict=False).unexpected_keys
-    return {"output": target(tokens), "saved": sorted(update), "unexpected": unexpected}
+    return {"output": target(tokens), "saved": joined(update), "unexpected": joined(unexpected)}
 
 
 # --- merge_lora -----------------------------------------------------------------------------------
@@ -254,11 +265,12 @@ def test_merged_weights(answer, build, sizes, lora):
     return {"parameters": weights(model)}
 
 
+@pytest.mark.constant("kinds", "the model always has the same layers")
 def test_plain_layers(answer, sizes, lora):
     """A merged model consists of the original model's layers, without updates."""
     model = updated(answer.add_lora, sizes, lora)
     answer.merge_lora(model)
-    kinds = {name: type(layer).__name__ for name, layer in model.named_modules()}
+    kinds = joined(f"{name}: {type(layer).__name__}" for name, layer in model.named_modules())
     return {"kinds": kinds, "parameters": shapes(model)}
 
 

@@ -19,7 +19,7 @@ def some(draw, count):
 
 
 def shuffled(draw, items):
-    """The items in another order."""
+    """The items in a random order."""
     return [items[i] for i in draw.sizes(0, len(items) - 1, len(items))]
 
 
@@ -53,11 +53,15 @@ def plurality(draw):
 
 
 @pytest.fixture
-def tie(draw):
-    """Two answers have as many votes; the one that is seen first is not the first sample, nor the last to
-    be complete."""
-    a, b, c = some(draw, 3)
-    return [c, a, *draw.choice([[b, b, a], [b, a, b]])]
+def ties(draw):
+    """Two answers have as many votes. The one seen first is the larger or the smaller one, and the second or
+    the first to have all its votes."""
+    small, large = sorted(draw.sizes(1, 99, 2))
+    return [
+        [large, small, small, large],
+        [small, large, small, large],
+        [large, small, large, small],
+    ]
 
 
 @pytest.fixture
@@ -84,7 +88,7 @@ def nobody(draw):
 @pytest.fixture
 def nobody_scored(draw):
     """No sample has an answer; all have scores."""
-    scores = eighths(draw, 1, 4, draw.size(2, 5))
+    scores = eighths(draw, 1, 4, 3)
     return {"answers": [None] * len(scores), "scores": scores}
 
 
@@ -117,14 +121,13 @@ def ends(draw, case):
     return {
         "nothing is right": {"n": n, "correct": 0, "k": draw.size(1, n)},
         "everything is right": {"n": n, "correct": n, "k": draw.size(1, n)},
-        "one try": {"n": n, "correct": draw.size(1, n - 1), "k": 1},
         "all tries": {"n": n, "correct": draw.size(1, n - 1), "k": n},
     }[case]
 
 
 @pytest.fixture
 def thousands(draw):
-    """So many samples that the binomial coefficients are larger than any float."""
+    """Thousands of samples, with binomial coefficients that are larger than any float."""
     return {"n": draw.size(4000, 6000), "correct": draw.size(1, 3), "k": draw.size(1000, 2000)}
 
 
@@ -152,20 +155,22 @@ def best_cut_off(draw):
 
 @pytest.fixture
 def equal_scores(draw):
-    """Two samples have the highest score, and a sample with the second one's answer came before them."""
-    a, b = some(draw, 2)
+    """Three samples have the highest score, and a sample with the second one's answer came before them."""
+    a, b, c = some(draw, 3)
     low, high = eighths(draw, 1, 4, 2)
-    return unzipped([(a, low), (b, high), (a, high), (b, low)])
+    return unzipped([(a, low), (b, high), (a, high), (c, high), (b, low)])
 
 
 @pytest.fixture
 def heavy(draw):
-    """The largest total belongs to an answer that has neither the best sample, nor the most samples, nor
-    the best mean."""
-    a, b, c = some(draw, 3)
-    low = draw.size(1, 2) / 8
-    total = [(a, 1 + draw.size(1, 7) / 8), (a, 1 + draw.size(1, 7) / 8)]
-    return unzipped(shuffled(draw, [*total, (b, 2.0), *[(c, low)] * 4]))
+    """The largest total, the highest score, mean and last score, and the most samples: each of these
+    belongs to another answer."""
+    total, best, mean, last, often = some(draw, 5)
+    begin = shuffled(draw, [(best, 2.0), (last, 0.125)])
+    middle = [(total, 1.25), (total, 1.5), (mean, 1.75), *[(often, 0.125)] * 4]
+    end = shuffled(draw, [(best, 0.125), (last, 1.875)])
+    unit = draw.size(1, 8)
+    return unzipped([(one, unit * s) for one, s in [*begin, *shuffled(draw, middle), *end]])
 
 
 @pytest.fixture
@@ -189,9 +194,9 @@ def test_plurality(answer, plurality):
     return {"winner": answer.majority_vote(plurality)}
 
 
-def test_tie(answer, tie):
+def test_tie(answer, ties):
     """In a tie, the answer that was seen first wins."""
-    return {"winner": answer.majority_vote(tie)}
+    return {"winners": [answer.majority_vote(votes) for votes in ties]}
 
 
 def test_cut_off(answer, cut_off):
@@ -209,7 +214,7 @@ def test_falsy(answer, falsy):
 @pytest.mark.watertight(NOBODY)
 def test_nobody(answer, nobody):
     """Without any answer there is no winner."""
-    return {"winner": answer.majority_vote(nobody), "answers": nobody}
+    return {"winner": answer.majority_vote(nobody), "samples": len(nobody)}
 
 
 # --- pass_at_k ------------------------------------------------------------------------------------
@@ -220,6 +225,7 @@ def test_estimate(answer, counts):
     return {"pass_at_k": answer.pass_at_k(**counts)}
 
 
+@pytest.mark.constant("pass_at_k", "some right sample is in every choice")
 def test_nearly_all(answer, nearly_all):
     """If fewer than k samples are wrong, every choice of k has a right one."""
     return {"pass_at_k": answer.pass_at_k(**nearly_all), "counts": nearly_all}
@@ -230,12 +236,16 @@ def test_exactly(answer, exactly):
     return {"pass_at_k": answer.pass_at_k(**exactly)}
 
 
-@pytest.mark.parametrize(
-    "case", ["nothing is right", "everything is right", "one try", "all tries"]
-)
+def test_one_try(answer, counts):
+    """With a single try, it is the share of right samples."""
+    return {"pass_at_1": answer.pass_at_k(counts["n"], counts["correct"], 1)}
+
+
+@pytest.mark.constant("pass_at_k", "at these ends nothing is left to chance")
+@pytest.mark.parametrize("case", ["nothing is right", "everything is right", "all tries"])
 def test_ends(answer, ends):
-    """The estimate is right at the ends: nothing or everything right, one try, as many tries as samples."""
-    return {"pass_at_k": answer.pass_at_k(**ends), "counts": ends}
+    """At the ends the result is certain: nothing or everything is right, or all samples are tried."""
+    return {"pass_at_k": answer.pass_at_k(**ends), "n": ends["n"]}
 
 
 @pytest.mark.watertight(MANY)

@@ -15,7 +15,7 @@ from training.data import tasks
 from training.devices import ProcessContext
 from training.loop.run_folder import Run
 from training.loop.training_loop import Trainer
-from training.settings import Settings
+from training.settings import OF_LANGUAGE, Settings
 
 CPU = ProcessContext(torch.device("cpu"))
 QUIET = Console(quiet=True)
@@ -32,7 +32,7 @@ def small(task: str = "copy", **changes: object) -> Settings:
         "warmup": 5,
         "validate_every": 5,
         "save_every": 4,
-        "smoothing": 0.0 if task in ("shakespeare", "text") else 0.1,
+        "smoothing": 0.0 if task in OF_LANGUAGE else 0.1,
     }
     if task == "translation":
         usual |= {"data": "toy", "vocabulary": 400, "batch_tokens": 400}

@@ -197,9 +197,9 @@ def test_a_model_learns_to_answer_and_to_stop(sources, course_here, tmp_path):
     assert json.loads(course_here("evaluate", "a run", "--json").stdout)["loss"] < 0.1
     done = course_here("export", "a run", "--hugging-face", "folder")
     assert done.exit_code == 0, done.output
-    for model in ("a run", "folder"):
-        done = CliRunner().invoke(app, ["chat", "--pretrained", model, "--tokens", "20",
-                                        "--temperature", "0"], input="77+1\n")  # fmt: skip
+    for model in (["a run"], ["--pretrained", "folder"]):
+        asked = ["chat", *model, "--tokens", "20", "--temperature", "0"]
+        done = CliRunner().invoke(app, asked, input="77+1\n")
         assert done.stdout == "No.\n", done.output
 
 
@@ -371,6 +371,9 @@ def test_a_token_without_an_embedding_is_refused(asked, sources, tmp_path):
          "dropout must be 0 for model=llama"),
         (["text", "--from", "nowhere"], "There is no folder or file nowhere"),
         (["text", "--from", "empty"], "config.json cannot be read"),
+        (["chat"], "chat` needs a file of conversations, and a model that it trains further"),
+        (["chat", "--from", "llama"], "vocabulary must have tokens around messages: <|im_start|>"),
+        (["chat", "--from", "chat", "--set", "context=64"], "poem.txt must have a conversation in each line"),
         (["text", "--set", "pretrained=llama"], "pretrained cannot be changed by --set"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
@@ -378,10 +381,10 @@ def test_a_token_without_an_embedding_is_refused(asked, sources, tmp_path):
 def test_a_start_that_is_refused_leaves_nothing_behind(
     sources, course_here, arguments, words, tmp_path
 ):
-    for name in ("llama", "poem.txt"):
+    for name in ("llama", "chat", "poem.txt"):
         (tmp_path / name).symlink_to(sources / name)
     (tmp_path / "empty").mkdir()
-    more = ["--data", "poem.txt"] if arguments[0] == "text" else []
+    more = ["--data", "poem.txt"] if arguments[0] in ("text", "chat") else []
     done = course_here("train", *arguments, *more, "--out", "a run")
     assert done.exit_code == 2, done.output
     assert words in " ".join(done.stderr.split())

@@ -2,6 +2,8 @@
 
 import gzip
 import hashlib
+import itertools
+import json
 import random
 
 import pytest
@@ -10,8 +12,9 @@ import torch
 from tests.training.conftest import POETRY, QUIET, small
 from training.data import corpora, tasks
 from training.data.batches import Rows, draws, padded
+from training.data.conversations import Chat
 from training.data.tasks import Text, Translation
-from training.data.vocabulary import END, PAD, START
+from training.data.vocabulary import END, PAD, START, BytePairs, Languages, characters
 from training.errors import Refused
 
 DRAWN = ("copy", "sorting", "arithmetic")
@@ -185,8 +188,14 @@ def test_lower_case_reaches_what_is_measured():
 # --- Shares of a batch ----------------------------------------------------------------------------
 
 
-def test_processes_share_a_batch_out():
-    rows = Rows(torch.arange(1, 11).view(5, 2), torch.arange(1, 16).view(5, 3))
+@pytest.mark.parametrize("labeled", [False, True])
+def test_processes_share_a_batch_out(labeled):
+    """Rows of conversations have labels, too: −100 where nothing is to be predicted."""
+    target = torch.arange(1, 16).view(5, 3)
+    rows = Rows(torch.arange(1, 11).view(5, 2), target)
+    if labeled:
+        rows = Rows(None, target, target.masked_fill(target % 4 == 0, -100))
+        assert rows.tokens == 12
     shares = [rows.share(rank, 2) for rank in range(2)]
     assert sum(map(len, shares)) == 5
     assert sum(share.tokens for share in shares) == rows.tokens
@@ -365,6 +374,81 @@ def test_few_pairs_are_told_beside_what_others_have(tmp_path):
     )
     toy = tasks.load(small("translation", pairs=900), QUIET).sizes()
     assert toy == "900 training pairs, 500 for validation, 1,000 for testing"
+
+
+# --- Conversations --------------------------------------------------------------------------------
+
+
+def talk(*contents, **changes):
+    roles = ("user", "assistant") * len(contents)
+    messages = [{"role": role, "content": one} for role, one in zip(roles, contents, strict=False)]
+    return json.dumps({"messages": messages} | changes)
+
+
+def chat(tmp_path, lines, context=24, words=None):
+    (tmp_path / "talks.jsonl").write_text("\ufeff" + "\r\n".join(lines) + "\n\n", encoding="utf-8")
+    settings = small("chat", data=str(tmp_path / "talks.jsonl"), context=context, batch=2)
+    return Chat(settings, Languages(None, words or BytePairs.learned_from([], 259), None))
+
+
+def test_in_an_epoch_every_conversation_is_learned_once(tmp_path):
+    """Packed, in another order in each epoch. Those that are held out have a row each."""
+    lines = [talk(f"{n}?", f"{n}!") for n in range(40)]
+    task, turned = chat(tmp_path, lines, 64), chat(tmp_path, lines[::-1], 64)
+
+    def answers(rows):
+        return [task.languages.target.decode(one[one >= 0].tolist()) for one in rows.labels]
+
+    first, second = (
+        [answers(task.batch(place + epoch * task.per_epoch)) for place in range(task.per_epoch)]
+        for epoch in (0, 1)
+    )
+    said = "".join(itertools.chain(*first))
+    held_out = "".join(itertools.chain(*map(answers, task.held_out("validation"))))
+    assert sorted((said + held_out).split("!")) == sorted(
+        "".join(f"{n}!" for n in range(40)).split("!")
+    )
+    assert held_out.count("!") == 2 and first != second
+    assert sorted("".join(itertools.chain(*second))) == sorted(said)
+    assert held_out == "".join(itertools.chain(*map(answers, turned.held_out("validation"))))
+    assert task.sizes() == "38 training conversations in 19 rows, 2 for validation"
+
+
+def test_what_exceeds_the_context_is_cut_off_and_counted(tmp_path):
+    """An answer is learned as far as it is read; a conversation whose answer is not read is left out."""
+    task = chat(tmp_path, [talk("?", "a" * 90), talk("?", "b" * 90), talk("?" * 30, "unread")], 26)
+    assert "3 in the file are longer than context = 26 tokens" in task.sizes()
+    rows = [*task.held_out("validation"), *(task.batch(n) for n in range(task.per_epoch))]
+    read = [int((one.labels >= 0).sum()) for one in rows]
+    assert read == [7, 7] and all(one.target.size(1) == 26 for one in rows)
+    with pytest.raises(Refused, match="has an answer in its first 10 tokens: --set context=N"):
+        chat(tmp_path, [talk("?", "a"), talk("?", "b")], 10)
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("{", r"line 2: this is not JSON \(.*, column 3\)"),
+        ("[1]", 'line 2: there is no "messages"'),
+        ('{"messages": "hi"}', "line 2: \"messages\" must be a list of objects, got 'hi'"),
+        (talk("a"), "line 2: there is no message of the assistant"),
+        (talk("a", "b").replace("user", "human"), "message 1 must be system, user, assistant, got 'hu"),
+        (talk("a", 5), "line 2: the content of message 2 must be a text, got 5"),
+        (talk("a", "\ud800"), "line 2: .*surrogates not allowed"),
+        ("[" * 99999, "line 2: .*recursion"),
+        ("\n\n".join("x" * 9), "line 2: .* line 4: .* line 6: .*, and 6 more"),
+    ],
+)  # fmt: skip
+def test_a_line_that_is_no_conversation_is_refused(line, words, tmp_path):
+    with pytest.raises(Refused, match=words):
+        chat(tmp_path, [talk("a", "b"), line, talk("c", "d")])
+
+
+def test_conversations_need_tokens_around_messages_and_two_that_differ(tmp_path):
+    with pytest.raises(Refused, match="must have tokens around messages"):
+        chat(tmp_path, [talk("a", "b"), talk("c", "d")], words=characters("abcd"))
+    with pytest.raises(Refused, match="at least 2 different conversations, got 1"):
+        chat(tmp_path, [talk("a", "b"), talk("a", "b")])
 
 
 def test_text_in_the_middle_of_a_window_is_what_it_was(poem):

@@ -1,12 +1,17 @@
-"""Low-rank updates: nothing at first, the merged model in the end, and nothing else is trained."""
+"""Low-rank updates: nothing at first, the merged model in the end, and nothing else is trained.
+
+The independent oracle is `torch.nn.utils.parametrize`: there, W + (α / r) B A is computed as one matrix, in
+an ordinary linear layer, and autograd finds the gradients of both factors from its gradient.
+"""
 
 import pytest
 import torch
 from torch import nn
+from torch.nn.utils import parametrize
 
 from variants.gpt import GPT, GPTConfig
 from variants.llama import LLaMA, LLaMAConfig
-from variants.lora import LoRALinear, add_lora, merged
+from variants.lora import LoRALinear, add_lora, merge_lora, merged
 
 SIZES = {"vocab": 50, "context": 16, "n_layers": 2, "n_heads": 4, "d_model": 24, "d_ff": 40}
 TOKENS = torch.arange(24).view(2, 12)
@@ -51,19 +56,41 @@ def test_it_is_the_model_at_first_and_when_merged(kind, names):
     assert changed == {name for name in before if name.split(".")[-2] in names and "weight" in name}
 
 
-def test_the_gradient_is_that_of_the_matrices_product():
-    """∂L/∂A = (α / r) Bᵀ ∂L/∂W and ∂L/∂B = (α / r) ∂L/∂W Aᵀ."""
-    torch.manual_seed(4)
-    linear = nn.Linear(7, 5).double()
-    layer = LoRALinear(linear, rank=2, alpha=6.0)
-    nn.init.normal_(layer.b)
-    weight = (linear.weight + 3.0 * layer.b @ layer.a).detach().requires_grad_()
-    x, wanted = torch.randn(4, 7).double(), torch.randn(4, 5).double()
-    ((layer(x) - wanted) ** 2).sum().backward()
-    ((nn.functional.linear(x, weight, linear.bias) - wanted) ** 2).sum().backward()
-    torch.testing.assert_close(layer.a.grad, 3.0 * layer.b.T @ weight.grad)
-    torch.testing.assert_close(layer.b.grad, 3.0 * weight.grad @ layer.a.T)
-    assert layer.weight.grad is None and layer.weight is linear.weight
+class Sum(nn.Module):
+    """The weight of a linear layer with an update, as one matrix."""
+
+    def __init__(self, layer):
+        super().__init__()
+        self.a, self.b = (nn.Parameter(one.detach().clone()) for one in (layer.a, layer.b))
+        self.scale = layer.scale
+
+    def forward(self, weight):
+        return weight + torch.einsum("or,ri->oi", self.b, self.a).mul(self.scale)
+
+
+def test_it_trains_as_a_weight_that_is_a_sum():
+    """The same updates after some steps, and the same merged weights, in float64."""
+    theirs, ours = made("llama"), made("llama")
+    add_lora(ours, 3, ("w_q", "w_down"), alpha=6.0)
+    theirs.requires_grad_(False)
+    sums = {}
+    for name, layer in ours.named_modules():
+        if isinstance(layer, LoRALinear):
+            sums[name] = Sum(layer)
+            parametrize.register_parametrization(theirs.get_submodule(name), "weight", sums[name])
+    assert len(sums) == 4
+    trained(theirs)
+    trained(ours)
+    for name, one in sums.items():
+        torch.testing.assert_close(ours.get_submodule(name).a, one.a, rtol=1e-8, atol=1e-10)
+        torch.testing.assert_close(ours.get_submodule(name).b, one.b, rtol=1e-8, atol=1e-10)
+    of_the_state = merged(ours.state_dict(), alpha=6.0)
+    merge_lora(ours)
+    assert not any(isinstance(layer, LoRALinear) for layer in ours.modules())
+    for name in sums:
+        weight = theirs.get_submodule(name).weight
+        torch.testing.assert_close(ours.get_submodule(name).weight, weight, rtol=1e-8, atol=1e-10)
+    torch.testing.assert_close(dict(ours.state_dict()), of_the_state, rtol=1e-12, atol=1e-14)
 
 
 def test_only_the_updates_are_trained():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from operator import itemgetter
 from typing import Any
 
@@ -52,7 +52,10 @@ class Rows:
 
     def each(self, act: Callable[[Tensor], Tensor], counted: bool = True) -> Rows:
         """Return the batch with `act` applied to each of its tensors."""
-        return Rows(*(None if one is None else act(one) for one in self.tensors), counted=counted)
+        names = ("source", "target", "labels", "positions", "mask")
+        named = zip(names, self.tensors, strict=True)
+        changed: dict[str, Any] = {name: act(one) for name, one in named if one is not None}
+        return replace(self, counted=counted, **changed)
 
     def share(self, rank: int, world: int) -> Rows:
         """Return the rows of one of `world` processes; if there are too few, a row that does not count."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+from operator import itemgetter
 from pathlib import Path
 
 import torch
@@ -42,7 +43,8 @@ class Chat:
         text = read_text(Path(settings.data))
         self.fingerprint = hashlib.sha256(text.encode()).hexdigest()
         found = [(_digest(one), one) for one in conversations(text, settings.data)]
-        distinct = sorted({digest for digest, _ in found})
+        found.sort(key=itemgetter(0))  # in an order that does not depend on the file's
+        distinct = list(dict(found))
         if len(distinct) < 2:
             raise Refused(
                 f"{settings.data} must have at least 2 different conversations, got {len(distinct)}"
@@ -165,7 +167,7 @@ def _conversation(line: str) -> Conversation:
     try:
         messages = json.loads(line)["messages"]
     except json.JSONDecodeError as error:
-        raise ValueError(f"this is not JSON, {error.msg} (column {error.colno})") from error
+        raise ValueError(f"this is not JSON ({error.msg}, column {error.colno})") from error
     except (TypeError, KeyError) as error:
         raise ValueError('there is no "messages"') from error
     if not isinstance(messages, list) or not all(isinstance(one, dict) for one in messages):

@@ -96,10 +96,7 @@ class Pretrained:
         from training.models import gguf_file  # gguf takes a fifth of a second to import
 
         found = gguf_file.read(path)
-        with (
-            torch.device("meta"),
-            _Uninitialized(),
-        ):  # without memory: the weights are assigned later
+        with torch.device("meta"), _Uninitialized():  # the weights are assigned later
             model = classes.llama(found.config)
         put_in_place(model, found.weights)
         if found.divisors is not None:
@@ -279,10 +276,7 @@ def _model(
     kind = KINDS[kind_of(folder)]
     ours = kind.config(config)
     try:
-        with (
-            torch.device("meta"),
-            _Uninitialized(),
-        ):  # without memory: the weights are assigned later
+        with torch.device("meta"), _Uninitialized():  # the weights are assigned later
             model = kind.model(classes)(ours)
         weights = kind.renamed(_with_its_head(read_weights(folder), config))
     except ValueError as error:

@@ -1,7 +1,7 @@
 """A small LLaMA that learns to add, in three stages.
 
     pretraining      sums worked out digit by digit: the next token of such text
-    tuning           a few hundred conversations: a question, and an assistant that works it out
+    tuning           forty conversations: a question, and an assistant that works it out
     reinforcement    the model's own answers, of which a program knows the right ones: GRPO
 
 A question is `347+85?`-like, with numbers of `digits` digits; the answer is a line of steps, from the last
@@ -56,7 +56,7 @@ class Recipe:
         Refused: a value that is not allowed.
     """
 
-    digits: int = within(1, 6, 3)  # of each number
+    digits: int = within(1, 6, 2)  # of each number
     layers: int = within(1, None, 2)
     d_model: int = within(1, None, 64)
     heads: int = within(1, None, 4)
@@ -68,12 +68,12 @@ class Recipe:
     pretraining_rate: float = within(0, None, 1e-3)
     batch: int = within(1, None, 64)  # texts, or conversations, of a step
 
-    conversations: int = within(1, 100_000, 100)
-    tuning_steps: int = within(1, None, 100)
+    conversations: int = within(1, 100_000, 40)
+    tuning_steps: int = within(1, None, 80)
     tuning_rate: float = within(0, None, 5e-4)
 
-    steps: int = within(1, None, 300)  # of reinforcement learning
-    rate: float = within(0, None, 2e-4)
+    steps: int = within(1, None, 400)  # of reinforcement learning
+    rate: float = within(0, None, 3e-4)
     prompts: int = within(1, None, 16)  # of a step
     group: int = within(2, None, 16)  # answers to each prompt
     passes: int = within(1, None, 1)  # optimizer steps with the same answers
@@ -126,7 +126,7 @@ def encode(text: str) -> list[int]:
         Refused: a character that the model does not know.
     """
     if unknown := sorted(set(text) - set(CHARACTERS)):
-        raise Refused(f"The model knows sums such as 347+285? and no {unknown[0]!r}")
+        raise Refused(f"The model knows sums such as 47+85? and no {unknown[0]!r}")
     return [CHARACTERS.index(one) for one in text]
 
 

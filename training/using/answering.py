@@ -201,11 +201,8 @@ def _loaded(
         published = Pretrained.load(path, device)
         return published, published
     found = Model.load(Path(asked), device, program.provider)
-    model, words, base = (
-        with_a_cache(found.model, found.settings, found.parts),
-        found.languages.target,
-        found.base,
-    )
+    model = with_a_cache(found.model, found.settings, found.parts)
+    words, base = found.languages.target, found.base
     if model is None:
         raise Refused(
             "--draft and course chat take runs of a GPT-2 or a LLaMA, made of the course's own parts"

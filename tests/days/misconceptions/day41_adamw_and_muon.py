@@ -33,7 +33,7 @@ MISCONCEPTIONS = [
             # --- where decay goes
             "decay_in_the_gradient": (
                 "You add the decay to the gradient. Then it is divided by the size of the gradient as well, and a weight with large gradients hardly decays: that is "
-                "Adam with L2 regularization. AdamW decays the weights beside the step.",
+                "Adam with L2 regularization. AdamW decays the weights directly.",
                 {
                     DECAY: COUPLED,
                     "mean.lerp_(parameter.grad, _)": "mean.lerp_(gradient, _)",

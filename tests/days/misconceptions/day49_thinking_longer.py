@@ -39,6 +39,10 @@ MISCONCEPTIONS = [
                 "You return None unless an answer has more than half of the samples. With many different answers none may have; the most frequent one wins all the same.",
                 {FIRST_SEEN: "return next((one for one, count in votes.items() if 2 * count > len(answers)), None)"},
             ),
+            "nobody_raises": (
+                "If no sample has an answer, your code raises an error. Return None: there is no winner.",
+                {FIRST_SEEN: "return max(votes, key=votes.__getitem__)"},
+            ),
             "first_sample": (
                 "You return the first sample's answer, so further samples are spent for nothing.",
                 {FIRST_SEEN: "return next(iter(votes), None)"},
@@ -78,7 +82,7 @@ MISCONCEPTIONS = [
                 {"1.0 - wrong / _": "wrong / _"},
             ),
             "some_wrong": (
-                "You subtract the choices in which all k samples are right. What is left are choices with a wrong sample; you want those with a right one.",
+                "You subtract the choices in which all k samples are right. The remaining choices have a wrong sample; you want those with a right one.",
                 {"math.comb(n - correct, k)": "math.comb(correct, k)"},
             ),
             "exactly_one": (
@@ -112,7 +116,7 @@ MISCONCEPTIONS = [
             ),
             "starts_at_zero": (
                 "Your best score so far starts at 0, so with negative scores, such as log-probabilities, no sample is ever better.",
-                {SCORED: "return max(pairs, key=lambda pair: max(pair[1], 0.0), default=(None, 0.0))[0]"},
+                {SCORED: "best, highest = None, 0.0\nfor answer, score in pairs:\n    if score > highest:\n        best, highest = answer, score\nreturn best"},
             ),
             "none_chosen": (
                 "You also consider samples that have no answer. Their scores may be high; leave them out first.",
@@ -155,6 +159,10 @@ MISCONCEPTIONS = [
             "total_tie_to_last": (
                 "Of several answers with the largest sum you choose the one that was first seen last. It should be the answer that was seen first.",
                 {TOTAL: "return max(reversed(totals), key=totals.__getitem__, default=None)"},
+            ),
+            "nobody_weighted_raises": (
+                "If no sample has an answer, your weighted choice raises an error. Return None: there is nothing to choose.",
+                {TOTAL: "return max(totals, key=totals.__getitem__)"},
             ),
             "index": (
                 "You return the index of the best sample. Return its answer.",

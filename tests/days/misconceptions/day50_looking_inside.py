@@ -19,21 +19,13 @@ MISCONCEPTIONS = [
                 "Your first logits come from the token embeddings alone. What enters the first block also contains the positions.",
                 {"torch.stack(states)": "torch.stack([model.embed(tokens), *states[1:]])"},
             ),
-            "first_missing": (
-                "You have no logits for the state before the first block. N blocks have N + 1 states around them.",
-                {"torch.stack(states)": "torch.stack(states[1:])"},
-            ),
             "last_missing": (
                 "You have no logits for the state after the last block, which are the model's own. N blocks have N + 1 states around them.",
                 {"torch.stack(states)": "torch.stack(states[:-1])"},
             ),
-            "contributions": (
-                "Your logits after each block come from what this block added. The lens reads the sum so far: the residual stream.",
-                {"torch.stack(states)": "torch.stack([states[0], *[after - before for before, after in zip(states, states[1:])]])"},
-            ),
-            "probabilities": (
-                "You return probabilities. Return logits, as the model does.",
-                {"F.linear(_, model.embed.weight)": "F.linear(_, model.embed.weight).softmax(dim=-1)"},
+            "embeddings_of_a_llama": (
+                "You multiply with a LLaMA's embeddings. Its logits have a matrix of their own, `head`.",
+                {'getattr(model, "head", model.embed)': "model.embed"},
             ),
             "layers_second": (
                 "Your layers are the second axis. They come first: `logits[n]` is then as the model's own result.",
@@ -44,7 +36,7 @@ MISCONCEPTIONS = [
                 {"model.eval()": "pass"},
             ),
             "mode_left": (
-                "Your logits are right, but the model is in evaluation mode afterwards. A training run that looks inside now and then would go on without dropout.",
+                "Your logits are right, but the model is in evaluation mode afterwards. A training run that looks inside now and then would continue without dropout.",
                 {"module.training = training": "pass"},
             ),
             "one_mode_for_all": (
@@ -66,14 +58,6 @@ MISCONCEPTIONS = [
                     "for hook in hooks: _": "for hook in hooks[: len(hooks) * len(states)]: _",
                     "for module, training in modes: _": "for module, training in modes[: len(modes) * len(states)]: _",
                 },
-            ),
-            "hooks_left_after_an_error": (
-                "Your logits are right, but if the model raises, your hooks are still there.",
-                {"for hook in hooks: _": "for hook in hooks[: len(hooks) * len(states)]: _"},
-            ),
-            "mode_left_after_an_error": (
-                "Your logits are right, but if the model raises, it is in evaluation mode afterwards.",
-                {"for module, training in modes: _": "for module, training in modes[: len(modes) * len(states)]: _"},
             ),
         },
     ),
@@ -103,18 +87,6 @@ MISCONCEPTIONS = [
                 "Without a `source`, you change nothing. The numbers should become 0.",
                 {"found[0][where] if found else 0": "found[0][where] if found else x[where]"},
             ),
-            "mean_ablation": (
-                "Without a `source`, you put in a mean. This is an ablation, too, and often a better one, but here the numbers become 0.",
-                {"found[0][where] if found else 0": "found[0][where] if found else x[where].mean()"},
-            ),
-            "added": (
-                "You add the numbers of the other run to those of this one. They should replace them.",
-                {"x[where] = ...": "x[where] = x[where] + found[0][where] if found else 0"},
-            ),
-            "first_argument_alone": (
-                "Your hook returns the first argument alone, so modules that are called with several arguments fail. What a pre-hook returns replaces all of them.",
-                {"(x, *given[1:])": "(x,)"},
-            ),
             "dropping_in_a_run": (
                 "Your result depends on chance: the model drops activations, because it is in training mode.",
                 {"model.eval()": "pass"},
@@ -140,20 +112,6 @@ MISCONCEPTIONS = [
                     "one.training = training": "pass",
                     "with module.register_forward_pre_hook(record): _": "hook = module.register_forward_pre_hook(record)\n_\nhook.remove()",
                     "with module.register_forward_pre_hook(replace): return model(tokens)": "hook = module.register_forward_pre_hook(replace)\nlogits = model(tokens)\nhook.remove()\nfor one, training in modes:\n    one.training = training\nreturn logits",
-                },
-            ),
-            "patch_left_after_an_error": (
-                "Your logits are right, but if a run raises, a hook is still there: the next call of the model is patched, too.",
-                {
-                    "with module.register_forward_pre_hook(record): _": "hook = module.register_forward_pre_hook(record)\n_\nhook.remove()",
-                    "with module.register_forward_pre_hook(replace): return model(tokens)": "hook = module.register_forward_pre_hook(replace)\nlogits = model(tokens)\nhook.remove()\nreturn logits",
-                },
-            ),
-            "mode_left_after_a_failed_patch": (
-                "Your logits are right, but if a run raises, the model is in evaluation mode afterwards.",
-                {
-                    "one.training = training": "pass",
-                    "with module.register_forward_pre_hook(replace): return model(tokens)": "with module.register_forward_pre_hook(replace):\n    logits = model(tokens)\n    for one, training in modes:\n        one.training = training\n    return logits",
                 },
             ),
         },
@@ -192,10 +150,6 @@ MISCONCEPTIONS = [
             "mean_over_rows": (
                 "You take the mean of each row first, and then the mean of these. Each repeated token counts the same, so a row with more of them counts more.",
                 {"matched.sum(dim=(0, 2)) / count": "(matched.sum(dim=2) / earlier.any(dim=2).sum(dim=1, keepdim=True).clamp(min=1)).mean(dim=0)"},
-            ),
-            "mean_over_heads": (
-                "You return one number. Each head has a score of its own.",
-                {"matched.sum(dim=(0, 2)) / count": "matched.sum() / count / weights.size(1)"},
             ),
             "transposed": (
                 "You read the weights by columns: what attends *to* a token. Row t holds what position t attends to.",

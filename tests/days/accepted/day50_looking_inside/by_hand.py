@@ -2,7 +2,7 @@
 
 import torch
 
-from variants.gpt import GPT
+from variants.llama import rotation_of
 
 
 def quietly(model, call):
@@ -17,17 +17,20 @@ def quietly(model, call):
             one.training = name in training
 
 
-def logit_lens(model: GPT, tokens):
-    if tokens.shape[1] > model.config.context:
-        raise ValueError("too long")
+def logit_lens(model, tokens):
+    x, further = model.embed(tokens), ()
+    if hasattr(model, "positions"):
+        x = x + model.positions.weight[: tokens.shape[1]]
+    else:
+        further = (None, 0, rotation_of(model.blocks[0].self_attn, 0, x))
+    weights = dict(model.named_parameters())
+    output = weights.get("head.weight", weights["embed.weight"])
 
     def all_layers():
-        x = model.embed(tokens) + model.positions.weight[: tokens.shape[1]]
-        found = [model.norm(x) @ model.embed.weight.T]
+        found = [x]
         for block in model.blocks:
-            x = block(x)
-            found.append(model.norm(x) @ model.embed.weight.T)
-        return torch.stack(found)
+            found.append(block(found[-1], *further))
+        return torch.stack([model.norm(one) @ output.T for one in found])
 
     return quietly(model, all_layers)
 

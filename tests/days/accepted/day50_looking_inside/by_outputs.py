@@ -19,11 +19,13 @@ def undisturbed(model):
 def logit_lens(model, tokens):
     with undisturbed(model) as stack:
         kept = []
-        for part in [model.dropout, *model.blocks]:
+        first = model.dropout if hasattr(model, "dropout") else model.embed
+        for part in [first, *model.blocks]:
             hook = part.register_forward_hook(lambda _, __, out: kept.append(out.clone()))
             stack.callback(hook.remove)
         model(tokens)
-        return torch.stack([model.norm(x) @ model.embed.weight.mT for x in kept])
+        output = getattr(model, "head", model.embed)
+        return torch.stack([model.norm(x) @ output.weight.mT for x in kept])
 
 
 def patch_activation(model, tokens, source, module, where=...):
