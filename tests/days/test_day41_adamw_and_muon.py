@@ -6,6 +6,7 @@ from torch import nn
 from course.checks.authoring import DTYPES, FLOAT64
 
 SHAPES = {"square": (5, 5), "wide": (4, 9), "tall": (9, 4)}
+MISSING = ["no gradient", "zeros"]
 
 
 # --- Optimizers, and where they lead --------------------------------------------------------------
@@ -36,9 +37,10 @@ def walked(kind, start, steps, **settings):
     return {"parameters": go(kind(parameters.values(), **settings), parameters, steps)}
 
 
-def without(steps, name, *places):
-    """The same gradients, of which one parameter has none in these steps."""
-    return [step | {name: None} if at in places else step for at, step in enumerate(steps)]
+def without(steps, name, missing, *places):
+    """The same gradients, of which one parameter has none in these steps, or zeros."""
+    nothing = None if missing == "no gradient" else 0 * steps[0][name]
+    return [step | {name: nothing} if at in places else step for at, step in enumerate(steps)]
 
 
 def in_groups(kind, start, steps, first, second, **settings):
@@ -76,8 +78,8 @@ def left_alone(kind, start, steps, **settings):
     views = {name: one.detach() for name, one in parameters.items()}
     go(kind(parameters.values(), **settings), parameters, steps[:1])
     return {
-        "gradients": {name: one.grad for name, one in parameters.items()},
         "parameters in place": views,
+        "gradients": {name: one.grad for name, one in parameters.items()},
     }
 
 
@@ -209,10 +211,11 @@ def test_epsilon(answer, start, steps, lr, betas):
     return walked(answer.AdamW, start, steps[:3], lr=lr, betas=betas, eps=0.25, weight_decay=0.0)
 
 
-def test_without_a_gradient(answer, start, steps):
-    """A parameter without a gradient stays as it is, and so does its count of steps. Only the parameters
-    have to be given."""
-    return walked(answer.AdamW, start, without(steps[:4], "v", 0, 1))
+@pytest.mark.parametrize("missing", MISSING)
+def test_without_a_gradient(answer, start, steps, missing):
+    """Where there is no gradient, a parameter and its count of steps stay; zeros are a gradient. Only the
+    parameters have to be given."""
+    return walked(answer.AdamW, start, without(steps[:4], "v", missing, 0, 1))
 
 
 def test_groups(answer, start, steps, rates, betas, decay):
@@ -281,8 +284,8 @@ def test_scale(answer, matrix, factor):
 
 
 def test_muon_first_step(answer, matrices, pushes, lr, momentum):
-    """The step is the orthogonalized gradient times η and 0.2·√max(m, n)."""
-    return walked(answer.Muon, matrices, pushes[:1], lr=lr, momentum=momentum, weight_decay=0.0)
+    """The step is the orthogonalized gradient times η and 0.2·√max(m, n); the gradient stays as it is."""
+    return left_alone(answer.Muon, matrices, pushes, lr=lr, momentum=momentum, weight_decay=0.0)
 
 
 @pytest.mark.parametrize("dtype", [FLOAT64, "float32"])
@@ -297,9 +300,10 @@ def test_muon_decay(answer, matrices, pushes, lr, momentum, decay):
     return walked(answer.Muon, matrices, pushes[:2], **settings)
 
 
-def test_muon_without_a_gradient(answer, matrices, pushes):
-    """A matrix without a gradient stays as it is. Only the parameters have to be given."""
-    return walked(answer.Muon, matrices, without(pushes[:4], "v", 0, 2))
+@pytest.mark.parametrize("missing", MISSING)
+def test_muon_without_a_gradient(answer, matrices, pushes, missing):
+    """A matrix without a gradient stays as it is; zeros are one. Only the parameters have to be given."""
+    return walked(answer.Muon, matrices, without(pushes[:4], "v", missing, 0, 2))
 
 
 def test_muon_groups(answer, matrices, pushes, rates, momentum, decay):

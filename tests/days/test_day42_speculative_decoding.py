@@ -36,6 +36,16 @@ FOLLOWING = {
     "a rejection": (RULED_OUT, SURE),
     "all proposals": (AGREED, (0.6, 0, 0.4, 0, 0)),
 }
+# The draft's and the target's probabilities, and the limits after which the target's are fifths.
+SOFT = {
+    "no limits": ((0.2, 0.2, 0.2, 0.4, 0.0), (0.6, 0.2, 0.2, 0.0, 0.0), {}),
+    "temperature": (
+        (0.38**4, 0.43**4, 0.19**4, 0.0, 0.0),
+        (0.2**4, 0.6**4, 0.2**4, 0.0, 0.0),
+        {"temperature": 4.0},
+    ),
+    "top_k": ((0.37, 0.17, 0.17, 0.29, 0.0), (0.36, 0.24, 0.19, 0.21, 0.0), {"top_k": 2}),
+}
 
 
 def drafted(draw, positions, last=SURE):
@@ -159,9 +169,16 @@ def text(draw):
 
 
 @pytest.fixture
-def soft(draw):
+def limit():
+    """What limits the models, unless a check says otherwise."""
+    return "no limits"
+
+
+@pytest.fixture
+def soft(draw, limit):
     """Two models that are not sure, and a prompt."""
-    given = drafted(draw, [(0, (0.2, 0.2, 0.2, 0.4, 0.0), (0.6, 0.2, 0.2, 0.0, 0.0))])
+    draft, target, _ = SOFT[limit]
+    given = drafted(draw, [(0, draft, target)])
     prompt = draw.integers(0, 4, 1, draw.size(2, 4))
     return {"target": given["target_probs"][0], "draft": given["draft_probs"][0], "prompt": prompt}
 
@@ -184,8 +201,9 @@ def generated(answer, text, draft, room=9, margin=math.inf, **options):
 @pytest.mark.parametrize("case", CERTAIN)
 def test_certain(answer, certain, case):
     """A proposal that the target likes no less is accepted; one that it rules out is replaced and last."""
-    found = {tuple(answer.accept_draft(**certain).tolist()) for _ in range(AGAIN)}
-    return {"all results that come": [list(one) for one in sorted(found)]}
+    results = [answer.accept_draft(**certain) for _ in range(AGAIN)]
+    different = {tuple(one.tolist()): one for one in results}
+    return {"all results that come": [different[ids] for ids in sorted(different)]}
 
 
 @pytest.mark.constant("0, 1 and 2 accepted, in fifths", "the probabilities are the same each time")
@@ -259,10 +277,12 @@ def test_end(answer, text, new):
     return {"text, and passes of the target": " ".join(map(str, numbers))}
 
 
-def test_distribution(answer, soft):
+@pytest.mark.parametrize("limit", SOFT)
+def test_distribution(answer, soft, limit):
     """Proposals are drawn from the draft, and the text still has the target's distribution."""
     models = [Same(soft[name]) for name in ("target", "draft")]
-    found = answer.speculative_generate(*models, soft["prompt"], DRAWS, 3)
+    limits = SOFT[limit][2]
+    found = answer.speculative_generate(*models, soft["prompt"], DRAWS, 6, **limits)
     new = found[0, soft["prompt"].size(1) :].tolist()
     return {"text, in fifths": in_fifths(new, len(soft["target"]))}
 

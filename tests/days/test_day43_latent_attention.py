@@ -7,7 +7,9 @@ import pytest
 from course.checks.authoring import FLOAT64, HALVES, backward, gradients, wanting_gradients
 from variants.latent import LatentConfig
 
-EDGES = "a sequence, a head or a rotary pair of one is where squeezed axes go astray"
+EDGES = "sizes of one are where squeezed axes go astray, and a large eps is where it counts"
+FAR = 500  # a position that half precision cannot tell from its neighbors
+CASES = {"one token": {}, "one head": {"n_heads": 1}, "one pair": {"d_r": 2}, "eps": {"eps": 0.5}}
 SMALL = "an eps shows only beside vectors that are nearly 0"
 
 
@@ -33,8 +35,9 @@ def given(draw):
 
 @pytest.fixture
 def halved(draw, dtype):
-    """The same in another dtype."""
-    return tokens(draw, config(draw), draw.size(4, 7), dtype=dtype)
+    """The same in another dtype, with a long context."""
+    sizes = replace(config(draw), context=FAR + 20)
+    return tokens(draw, sizes, draw.size(4, 7), dtype=dtype)
 
 
 @pytest.fixture
@@ -56,9 +59,10 @@ def later(draw, given, past):
 
 @pytest.fixture
 def edge(draw, case):
-    """One token, one head, or a single rotary pair."""
-    one = {"one token": {}, "one head": {"n_heads": 1}, "one pair": {"d_r": 2}}[case]
-    return tokens(draw, replace(config(draw), **one), 1 if case == "one token" else draw.size(3, 6))
+    """One token, one head, a single rotary pair, or a large eps."""
+    return tokens(
+        draw, replace(config(draw), **CASES[case]), 1 if case == "one token" else draw.size(3, 6)
+    )
 
 
 @pytest.fixture
@@ -201,15 +205,17 @@ def test_gradients(answer, build, given):
 
 
 @pytest.mark.watertight(EDGES)
-@pytest.mark.parametrize("case", ["one token", "one head", "one pair"])
+@pytest.mark.parametrize("case", CASES)
 def test_at_the_edge(answer, build, edge, case):
-    """One token, one head, or a rotary part of one pair."""
+    """One token, one head, a rotary part of one pair, or a large `config.eps`."""
     module = made(answer, build, edge)
     return {"output": module(edge["x"])[0], "absorbed": module.absorbed(edge["x"])[0]}
 
 
 @pytest.mark.parametrize("dtype", [FLOAT64, *HALVES])
 def test_dtypes(answer, build, halved, dtype):
-    """Output and cache have the input's dtype."""
-    output, cache = made(answer, build, halved, dtype=dtype)(halved["x"])
-    return {"output": output, "cache": cache}
+    """Output and cache have the input's dtype; the angles keep their own, so far positions stay exact."""
+    module = made(answer, build, halved, dtype=dtype)
+    output, cache = module(halved["x"])
+    far = {"cached far away": module.compress(halved["x"], FAR)}
+    return {"output": output, "cache": cache} | far

@@ -14,6 +14,15 @@ NONE_AS_ZEROS = (
     "You take a gradient that is None for zeros. A parameter that is not part of the loss then moves: it decays, or its memory of old gradients drives it. Skip it.",
     {SKIPPED: AS_ZEROS},
 )
+ZEROS_SKIPPED = (
+    "You skip a gradient of zeros as if it were missing. Only None means that a parameter has no gradient: zeros count as a step, in which the weights decay and the memory of "
+    "old gradients goes on.",
+    {SKIPPED: "if parameter.grad is None or not parameter.grad.any():\n    continue"},
+)
+NOT_IN_PLACE = (
+    "You give the parameter new memory (`parameter.data = …`). What shares the old memory, such as a flat buffer or a tied view, no longer sees it. Change it in place.",
+    {"parameter.sub_(_)": "parameter.data = parameter - _"},
+)
 DECAY = "4: parameter.mul_(...)"
 COUPLED = "gradient = parameter.grad + group['weight_decay'] * parameter"
 RATE_FROM_THE_CONSTRUCTOR = (
@@ -86,6 +95,10 @@ MISCONCEPTIONS = [
                     "state['step'] += 1": "state['step'] = group['count']",
                 },
             ),
+            "counts_from_2": (
+                "You correct the first step as if it were the second. t counts from 1: the first step is corrected by 1 − β₁ and 1 − β₂.",
+                {"state['step'] = 0": "state['step'] = 1"},
+            ),
             "count_outside_the_state": (
                 "You count the steps in an attribute of the optimizer. That number is not in the state dict, so a resumed run corrects its means as if they were new.",
                 {
@@ -95,11 +108,13 @@ MISCONCEPTIONS = [
             ),
             "rate_from_the_constructor": RATE_FROM_THE_CONSTRUCTOR,
             "none_as_zeros": NONE_AS_ZEROS,
+            "zeros_skipped": ZEROS_SKIPPED,
             "state_elsewhere": STATE_ELSEWHERE,
             # --- what is changed
-            "not_in_place": (
-                "You give the parameter new memory (`parameter.data = …`). What shares the old memory, such as a flat buffer or a tied view, no longer sees it. Change it in place.",
-                {"parameter.sub_(_)": "parameter.data = parameter - _"},
+            "not_in_place": NOT_IN_PLACE,
+            "gradient_squared_in_place": (
+                "Your step is right, but you square the gradient in place. It belongs to the caller, who may still clip it, log it or add to it.",
+                {"parameter.grad.square()": "parameter.grad.square_()"},
             ),
         },
     ),
@@ -183,6 +198,10 @@ MISCONCEPTIONS = [
                 "You take the smaller side of the matrix for the factor. It is the larger one that decides how small the entries are.",
                 {"max(parameter.shape)": "min(parameter.shape)"},
             ),
+            "rows_alone": (
+                "You take √m, the root of the number of rows, for the factor. It is the larger of the two sides that counts, whichever it is.",
+                {"max(parameter.shape)": "parameter.size(0)"},
+            ),
             # --- momentum
             "not_orthogonalized": (
                 "Your step is the running mean itself: SGD with momentum. Muon orthogonalizes it first.",
@@ -205,6 +224,10 @@ MISCONCEPTIONS = [
                 "Your B is a sum, μ·B + G, but you look ahead as if it were a mean. Both forms exist: with the sum, it is G + μ·B that is orthogonalized.",
                 {"_.lerp_(parameter.grad, 1 - momentum)": "_.mul_(momentum).add_(parameter.grad)"},
             ),
+            "begins_with_the_first_gradient": (
+                "Your B begins as the first gradient. It begins at 0 here, so the first gradient counts (1 − μ) times, like each later one.",
+                {"torch.zeros_like(parameter)": "parameter.grad.clone()"},
+            ),
             # --- decay
             "decay_with_the_factor": (
                 "The factor 0.2·√max(m, n) is in your decay too. It belongs to the step alone; the decay is η·λ for matrices of every shape.",
@@ -213,7 +236,14 @@ MISCONCEPTIONS = [
             "muons_decay_without_the_rate": DECAY_WITHOUT_RATE,
             # --- whose state, which settings
             "muons_none_as_zeros": NONE_AS_ZEROS,
+            "muons_zeros_skipped": ZEROS_SKIPPED,
             "muons_state_elsewhere": STATE_ELSEWHERE,
+            # --- what is changed
+            "muons_not_in_place": NOT_IN_PLACE,
+            "gradient_looks_ahead_in_place": (
+                "Your step is right, but you mix the running mean into the gradient in place. The gradient belongs to the caller, who may still log it or add to it.",
+                {"parameter.grad.lerp(_, momentum)": "parameter.grad.lerp_(_, momentum)"},
+            ),
         },
     ),
     # --- right on the CPU, and wrong on a GPU

@@ -12,6 +12,19 @@ ALWAYS_K = ROOMY | {"min(k, end - tokens.size(1) - 1)": "k"}
 PASS = "logits = target(text[:, target_cache.length :], target_cache)[0]"
 PROMPT_FIRST = "if not target_cache.length:\n    target(tokens, target_cache)\n    roll_back(target_cache, tokens.size(1) - 1)\n"
 
+OTHERWISE_DRAWN = (
+    "You draw proposals with temperature, top-k and top-p, but the q that you judge them by lacks at least one of these. It has to be the distribution that they were drawn from; "
+    "otherwise the text has a distribution of its own, neither the draft's nor the target's."
+)
+APPENDED = "draft_probs.append(probabilities(logits))"
+PROPOSAL = "torch.multinomial(draft_probs[-1], 1, generator=generator)"
+
+
+def judged_by(q):
+    """The edits that draw a proposal as it should be, and pass on another q."""
+    return {APPENDED: f"draft_probs.append({q})", PROPOSAL: "torch.multinomial(probabilities(logits), 1, generator=generator)"}
+
+
 MISCONCEPTIONS = [
     *of(
         "accept_draft",
@@ -26,6 +39,10 @@ MISCONCEPTIONS = [
                 "You accept a proposal with the target's probability p. It was drawn with probability q already, so the two together count it with p · q. What has to "
                 "be multiplied with q to give p?",
                 {"p / q": "p"},
+            ),
+            "judged_by_the_next_row": (
+                "You compare each proposal with the target's next row. Row i is the distribution at the place of proposal i; the last row is for the token after all of them.",
+                {"target_probs[:k].gather(1, proposed)": "target_probs[1:].gather(1, proposed)"},
             ),
             "accepts_by_the_inverse_ratio": (
                 "Your acceptance probability is q/p, the inverse. What the target likes more than the draft must always be accepted.",
@@ -78,6 +95,10 @@ MISCONCEPTIONS = [
                 "target's own distribution.",
                 {"if n < k:\n    _": "if k:\n    _", "draft_probs[n]": "draft_probs[min(n, k - 1)]"},
             ),
+            "ids_in_int32": (
+                "Your ids are int32. Ids are int64 everywhere in the course, as in the tokens that you were given.",
+                {"return _": "return _.int()"},
+            ),
             # --- the source of random numbers
             "accepts_without_the_generator": (
                 "Your tokens do not follow from the state of the generator: the numbers that decide what is accepted come from torch's own state.",
@@ -119,13 +140,29 @@ MISCONCEPTIONS = [
             "most_likely_proposals": (
                 "Your proposals are the draft's most likely tokens, and you judge them as if they had been drawn from its distribution. A proposal has to be drawn "
                 "from the very row that you pass on.",
-                {"torch.multinomial(draft_probs[-1], 1, generator=generator)": "draft_probs[-1].argmax(dim=-1, keepdim=True)"},
+                {PROPOSAL: "draft_probs[-1].argmax(dim=-1, keepdim=True)"},
             ),
             "draft_at_temperature_1": (
                 "Your text is right, but temperature, top-k and top-p do not apply to the draft, so fewer proposals are accepted than could be.",
-                {"draft_probs.append(probabilities(logits))": "draft_probs.append(logits.softmax(dim=-1))"},
+                {APPENDED: "draft_probs.append(logits.softmax(dim=-1))"},
             ),
+            "drawn_without_limits": (
+                "You draw proposals from the draft's distribution at temperature 1 without a cut, and judge them by the one with temperature, top-k and top-p. Draw them from the very "
+                "row that you pass on.",
+                {PROPOSAL: "torch.multinomial(logits.softmax(dim=-1), 1, generator=generator)"},
+            ),
+            "q_without_limits": (OTHERWISE_DRAWN, judged_by("logits.softmax(dim=-1)")),
+            "q_without_the_temperature": (OTHERWISE_DRAWN, judged_by("distribution(logits, 1.0, top_k, top_p)")),
+            "q_without_the_cut": (OTHERWISE_DRAWN, judged_by("distribution(logits, temperature)")),
             # --- the target
+            "target_without_the_temperature": (
+                "The temperature does not apply to the target's rows. They are what the text is drawn from.",
+                {"target_probs = probabilities(_)": "target_probs = distribution(_, 1.0 if temperature else 0.0, top_k, top_p)"},
+            ),
+            "target_without_top_k": (
+                "Top-k does not apply to the target's rows. They are what the text is drawn from.",
+                {"target_probs = probabilities(_)": "target_probs = distribution(_, temperature, None, top_p)"},
+            ),
             "target_at_temperature_1": (
                 "Temperature, top-k and top-p do not apply to the target's rows. They are what the text is drawn from.",
                 {"target_probs = probabilities(_)": "target_probs = _.softmax(dim=-1)"},
@@ -155,7 +192,7 @@ MISCONCEPTIONS = [
             # --- the source of random numbers
             "proposals_without_the_generator": (
                 "Your text does not follow from the state of the generator: the proposals are drawn from torch's own state.",
-                {"torch.multinomial(draft_probs[-1], 1, generator=generator)": "torch.multinomial(draft_probs[-1], 1)"},
+                {PROPOSAL: "torch.multinomial(draft_probs[-1], 1)"},
             ),
         },
     ),

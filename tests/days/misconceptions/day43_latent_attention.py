@@ -55,27 +55,38 @@ MISCONCEPTIONS = [
                     "self.w_o = ...": "self.w_o = nn.Linear(h * config.d_k, d)",
                 },
             ),
+            "eps_ignored": (
+                "The norm of your latent has an eps of its own. It is `config.eps`.",
+                {"RMSNorm(config.d_c, config.eps)": "RMSNorm(config.d_c, 1e-6)"},
+            ),
+            "latent_cached_before_its_norm": (
+                "Your output is right without a cache, but you cache the latent as it is, and normalize it whenever it is read. What is cached is the normalized latent.",
+                {
+                    "self.norm(self.w_dkv(x))": "self.w_dkv(x)",
+                    "forward(): latent, shared = _": "latent, shared = _\nlatent = self.norm(latent)",
+                    "absorbed(): keys = ...": "keys = torch.cat([self.norm(cache[..., : self.config.d_c]), cache[..., self.config.d_c :]], dim=-1).unsqueeze(1)",
+                },
+            ),
             "latent_not_normalized": (
                 "Your latent is not normalized. The norm belongs to what is cached.",
                 {"self.norm(self.w_dkv(x))": "self.w_dkv(x)"},
+            ),
+            "keys_cached_unrotated": (
+                "Your output is right without a cache, but you cache the rotary key as it is, and rotate all keys whenever they are read. What is cached is the rotated key: its "
+                "position never changes.",
+                {
+                    "apply_rope(self.w_kr(x), self.angles, past)": "self.w_kr(x)",
+                    "forward(): latent, shared = _": "latent, shared = _\nshared = apply_rope(shared, self.angles)",
+                    "absorbed(): keys = ...": "keys = torch.cat([cache[..., : self.config.d_c], apply_rope(cache[..., self.config.d_c :], self.angles)], dim=-1).unsqueeze(1)",
+                },
             ),
             "rotary_key_not_rotated": (
                 "The rotary key in your cache is not rotated. Rotate it before it is cached, once and for all: its position never changes.",
                 {"apply_rope(self.w_kr(x), self.angles, past)": "self.w_kr(x)"},
             ),
-            "rotary_key_normalized": (
-                "You normalize the rotary key as well. The norm is the latent's alone.",
-                {"self.w_kr(x)": "self.w_kr(x) * (self.w_kr(x).square().mean(-1, keepdim=True) + self.norm.eps).rsqrt()"},
-            ),
             "queries_not_rotated": (
                 "The rotary part of your queries is not rotated. With rotated keys alone, a score would depend on the key's absolute position.",
                 {"apply_rope(rotary, self.angles, past)": "rotary"},
-            ),
-            "whole_query_rotated": (
-                "You rotate the other part of the query, too. That part meets keys without a position.",
-                {
-                    "return query, ...": "return torch.cat([apply_rope(query[..., : query.size(-1) // 2 * 2], rope_angles(query.size(-1) // 2 * 2, self.config.context, self.config.base), past), query[..., query.size(-1) // 2 * 2 :]], -1), apply_rope(rotary, self.angles, past)"
-                },
             ),
             "queries_begin_at_0": (
                 "The queries of your chunk are rotated as if it began at position 0. It follows the `past` tokens of the cache.",
@@ -84,6 +95,14 @@ MISCONCEPTIONS = [
             "keys_begin_at_0": (
                 "The rotary keys of your chunk are rotated as if it began at position 0. It follows the `past` tokens of the cache.",
                 {"apply_rope(self.w_kr(x), self.angles, past)": "apply_rope(self.w_kr(x), self.angles, 0)"},
+            ),
+            "angles_rounded": (
+                "Your angles are rounded to the dtype of the model. In half precision there are too few digits for them: far from the beginning, neighboring positions get the same angle. "
+                "Leave them in the dtype that `rope_angles` gives them.",
+                {
+                    "apply_rope(self.w_kr(x), self.angles, past)": "apply_rope(self.w_kr(x), self.angles.to(x.dtype), past)",
+                    "apply_rope(rotary, self.angles, past)": "apply_rope(rotary, self.angles.to(rotary.dtype), past)",
+                },
             ),
             "halves_layout": (
                 "You rotate features i and i + d_r/2 as a pair. Here, neighbors are a pair, as in DeepSeek's weights.",
@@ -101,13 +120,6 @@ MISCONCEPTIONS = [
                     "absorbed(): torch.cat([_, rotary], dim=-1)": "torch.cat([rotary, _], dim=-1)",
                 },
             ),
-            "rotary_part_forgotten": (
-                "Your keys and queries have no rotary part, so the scores ignore positions.",
-                {
-                    "forward(): query = ...": "query = self.queries(x, past)[0] * math.sqrt(self.config.d_k / (self.config.d_k + self.config.d_r))",
-                    "forward(): key = torch.cat(..., dim=-1)": "",
-                },
-            ),
             "scaled_by_the_latent": (
                 "Your absorbed form divides the scores by √(d_c + d_r), the width of what it multiplies. The scores are those of keys of width d_k + d_r, only computed in "
                 "another order: the scale is theirs.",
@@ -115,7 +127,10 @@ MISCONCEPTIONS = [
             ),
             "scaled_by_d_k": (
                 "You divide the scores by √d_k. A query has d_k + d_r features, and its product with a key is a sum of as many terms.",
-                {"forward(): query = torch.cat(_, dim=-1)": "query = torch.cat(_, dim=-1) * math.sqrt(1 + self.config.d_r / self.config.d_k)"},
+                {
+                    "forward(): query = torch.cat(_, dim=-1)": "query = torch.cat(_, dim=-1) * math.sqrt(1 + self.config.d_r / self.config.d_k)",
+                    "absorbed(): self.config.d_k + self.config.d_r": "self.config.d_k",
+                },
             ),
             "not_causal": (
                 "Your tokens attend to later ones.",
@@ -123,11 +138,10 @@ MISCONCEPTIONS = [
             ),
             "cached_tokens_invisible": (
                 "Your mask has the chunk at the beginning of the keys. The chunk's tokens are the *last* of T_k: each attends to all of the cache.",
-                {"forward(): causal_mask(x, cache)": "torch.ones(x.size(1), cache.size(1), dtype=torch.bool, device=x.device).tril()"},
-            ),
-            "chunk_before_the_cache": (
-                "You put the chunk in front of the cache. The cache holds earlier tokens.",
-                {"forward(): torch.cat([cache, chunk], dim=1)": "torch.cat([chunk, cache], dim=1)"},
+                {
+                    "forward(): causal_mask(x, cache)": "torch.ones(x.size(1), cache.size(1), dtype=torch.bool, device=x.device).tril()",
+                    "absorbed(): causal_mask(x, cache)": "torch.ones(x.size(1), cache.size(1), dtype=torch.bool, device=x.device).tril()",
+                },
             ),
             "chunk_not_cached": (
                 "The cache that you return does not have the chunk in it.",
