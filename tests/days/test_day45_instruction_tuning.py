@@ -6,7 +6,7 @@ LETTERS = "abcdefghijklmnopqrstuvwxyz .?A"
 MERGES = "a vocabulary learned from text has pieces that begin with a line break"
 ODD = "a data set of millions has every odd conversation in it"
 SIZES = "sizes of one occur in every large data set"
-PAD = "`pad` in an example"
+PAD = "pad in an example"
 ROWS = ("one token", "as long as a row")
 EDGES = [PAD, *(pytest.param(x, marks=pytest.mark.watertight(SIZES)) for x in ROWS)]
 ODDITIES = ["an empty answer", "other roles", "spaces around the answer", "a reply after an answer"]
