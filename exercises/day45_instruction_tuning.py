@@ -40,13 +40,14 @@ def chat_tokens(
     `encode` makes tokens of a text, and never `start` or `end`: a user who types their names cannot end a
     message.
 
-    - `messages` is a list of dicts with the texts `role` and `content`, which may be empty. Roles other
-      than system, user and assistant keep their names, and are not the assistant's.
+    - `messages` is a list, which may be empty, of dicts with the texts `role` and `content`, which may be
+      empty, too, and are encoded as they are. Roles other than system, user and assistant keep their names,
+      and are not the assistant's.
     - `encode` maps a text to a list of ids. It is called with header, content and line break one at a
       time: a header is the role and a line break. `start` and `end` are ids that it never returns.
     - Return two tensors of one length on the CPU: `tokens` (int64) and `written` (bool). Of an
       assistant's message, the content and its end token are written; nothing else is.
-    - With `reply`, start, `assistant` and a line break follow, and are not written.
+    - With `reply`, whoever spoke last, start, `assistant` and a line break follow, and are not written.
 
     Source: OpenAI 2023, *ChatML*; the chat template published with SmolLM2, without its default system
     message.
@@ -98,7 +99,8 @@ def pack(
       int64 `(R, length)`, and `mask`, bool `(R, length, length)`, True where the row's second index may be
       attended to from the first.
     - Positions count from 0 in each example. A position attends to itself and to earlier ones of its example.
-    - Padding has the token `pad`, the label −100, and is one more example for positions and mask.
+    - Padding has the token `pad`, the label −100, and is one more example for positions and mask. `pad` may
+      also occur in an example, as a token or a label like any other.
 
     Raises:
         ValueError: an example longer than `length`.

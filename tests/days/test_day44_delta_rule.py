@@ -8,12 +8,12 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from course.checks.authoring import DTYPES, backward, gradients, sequences, wanting_gradients
 
 AXES = "publications take a batch of heads: two leading axes"
-SINGLE = "a batch, a sequence or a width of one is where squeezed and broadcast axes go astray"
+SINGLE = "sizes of one, or equal ones, are where squeezed, broadcast and swapped axes go astray"
 EMPTY = "the last chunk of a text that is read in chunks may be empty"
-EDGES = ["B=1", "T=1", "d_k=1", "d_v=1"]
+EDGES = ["B=1", "T=1", "d_k=1", "d_v=1", "d_v=d_k"]
 OWN = "beams that begin alike share a state, until one of them reads on"
-GIVEN = "published functions normalize keys themselves only if they are asked to"
-ZERO = "a decay underflows to 0 where a layer has learned to forget at once"
+GIVEN = "published functions normalize keys only if asked to, and layers with β up to 2 exist"
+ZERO = "a decay underflows to 0 where a layer has learned to forget at once, and learns on"
 RANKS = tuple(pytest.param(axes, marks=pytest.mark.watertight(AXES)) for axes in (0, 1, 3))
 NONE = pytest.param("T=0", marks=pytest.mark.watertight(EMPTY))
 
@@ -71,8 +71,9 @@ def not_written(draw):
 
 @pytest.fixture
 def of_other_lengths(draw):
-    """Keys that are not of length 1."""
+    """Keys that are not of length 1, and a β between 1 and 2 every other token."""
     given = some(draw)
+    given["beta"][..., ::2] += 1
     return given | {"key": given["key"] * draw.uniform(0.5, 1.1, *given["key"].shape[:-1], 1)}
 
 
@@ -85,22 +86,23 @@ def of_rank(draw, leading):
 
 @pytest.fixture
 def at_the_edge(draw, edge):
-    """One size is 1, or there are no tokens."""
+    """One size is 1, there are no tokens, or values are as wide as keys."""
     sizes = dict(zip(["B", "T", "d_k", "d_v"], draw.sizes(2, 7, 4), strict=True))
     name, size = edge.split("=")
-    b, t, d_k, d_v = (sizes | {name: int(size)}).values()
+    b, t, d_k, d_v = (sizes | {name: sizes["d_k"] if size == "d_k" else int(size)}).values()
     return drawn(draw, b, t=t, d_k=d_k, d_v=d_v)
 
 
 @pytest.fixture
 def of_dtype(draw, dtype):
     """Everything of one dtype. In halves one token over and over, with so small a β that what it changes
-    is about half a unit in the last place of a state that is rounded."""
+    is about half a unit in the last place of a state that is rounded; the state stays in float32."""
     if dtype not in ("float16", "bfloat16"):
         return some(draw, dtype=dtype)
     given = some(draw, dtype=dtype, t=1, decay=False, state=False)
     given = {name: x.repeat_interleave(800, dim=2) for name, x in given.items()}
-    return given | {"beta": 0.0005 * given["beta"]}
+    state = draw.normal(*given["value"].shape[:-2], given["value"].size(-1), given["key"].size(-1))
+    return given | {"beta": 0.0005 * given["beta"], "state": state}
 
 
 @pytest.fixture
@@ -172,10 +174,10 @@ def of_gradients(function, given):
     return {"gradients": gradients(inputs)}
 
 
-def with_dtypes(result):
-    """An output and a state, and the dtype of the state in words."""
-    output, state = result
-    return {"output": output, "dtype of the state": str(state.dtype)}
+def of_all_and_of_one(function, given):
+    """The output, and the state after a single token: of many tokens, it would have many roundings."""
+    first = {name: x if name in ("state", "chunk") else x[:, :, :1] for name, x in given.items()}
+    return {"output": function(**given)[0], "state after a token": function(**first)[1]}
 
 
 def before_and_after(function, given):
@@ -231,14 +233,14 @@ def test_leading_axes(answer, of_rank, leading):
 
 @pytest.mark.watertight(GIVEN)
 def test_keys_as_given(answer, of_other_lengths):
-    """Keys and queries are used as they are given."""
+    """Keys, queries and β are used as they are given, and β may be greater than 1."""
     return seen(answer.delta_rule(**of_other_lengths))
 
 
 @pytest.mark.watertight(SINGLE)
 @pytest.mark.parametrize("edge", [*EDGES, NONE])
 def test_at_the_edge(answer, at_the_edge, edge):
-    """One sequence, one token or none, or vectors of one number."""
+    """One sequence, one token or none, vectors of one number, or values as wide as keys."""
     return seen(answer.delta_rule(**at_the_edge))
 
 
@@ -249,11 +251,10 @@ def test_the_given_state(answer, full):
     return before_and_after(answer.delta_rule, full)
 
 
-@pytest.mark.constant("dtype of the state", "it is float32 at least")
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_dtype(answer, of_dtype, dtype):
-    """The output has the inputs' dtype, and is right to its precision; the state is in float32 at least."""
-    return with_dtypes(answer.delta_rule(**of_dtype))
+    """The output has the inputs' dtype; the state is in float32 at least, and right to that precision."""
+    return of_all_and_of_one(answer.delta_rule, of_dtype)
 
 
 # --- In chunks ------------------------------------------------------------------------------------
@@ -309,20 +310,29 @@ def test_leading_axes_in_chunks(answer, of_rank, leading):
 
 @pytest.mark.watertight(GIVEN)
 def test_keys_as_given_in_chunks(answer, of_other_lengths):
-    """Keys and queries are used as they are given."""
+    """Keys, queries and β are used as they are given, and β may be greater than 1."""
     return seen(answer.chunked_delta_rule(**of_other_lengths, chunk=4))
 
 
 @pytest.mark.watertight(ZERO)
+@pytest.mark.constant("gradients of the zeros", "they are finite, and not 0")
 def test_a_decay_of_zero(answer, forgotten):
-    """A decay of 0 forgets all that was before, and nothing becomes NaN."""
-    return seen(answer.chunked_delta_rule(**forgotten, chunk=8))
+    """A decay of 0 forgets all that was before, nothing becomes NaN, and gradients reach it."""
+
+    def in_eights(**given):
+        return answer.chunked_delta_rule(**given, chunk=8)
+
+    # In words: an ulp away from 0, by which tolerances are found, the gradient of `cumprod` is inexact.
+    found = of_gradients(in_eights, forgotten)["gradients"]["decay"]
+    reached = found is not None and (found.isfinite() & (found != 0))[forgotten["decay"] == 0].all()
+    words = "finite, and not 0" if reached else "none, 0, infinite or NaN"
+    return seen(in_eights(**forgotten)) | {"gradients of the zeros": words}
 
 
 @pytest.mark.watertight(SINGLE)
 @pytest.mark.parametrize("edge", [*EDGES, NONE])
 def test_chunks_at_the_edge(answer, at_the_edge, edge):
-    """One sequence, one token or none, or vectors of one number."""
+    """One sequence, one token or none, vectors of one number, or values as wide as keys."""
     return seen(answer.chunked_delta_rule(**at_the_edge, chunk=4))
 
 
@@ -333,8 +343,7 @@ def test_the_given_state_in_chunks(answer, full):
     return before_and_after(answer.chunked_delta_rule, full)
 
 
-@pytest.mark.constant("dtype of the state", "it is float32 at least")
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_dtype_in_chunks(answer, of_dtype, dtype):
-    """The output has the inputs' dtype, and is right to its precision; the state is in float32 at least."""
-    return with_dtypes(answer.chunked_delta_rule(**of_dtype, chunk=16))
+    """The output has the inputs' dtype; the state is in float32 at least, and right to that precision."""
+    return of_all_and_of_one(answer.chunked_delta_rule, of_dtype | {"chunk": 16})

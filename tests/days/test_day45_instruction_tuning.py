@@ -2,10 +2,14 @@
 
 import pytest
 
-LETTERS = "abcdefghijklmnopqrstuvwxyz .?"
+LETTERS = "abcdefghijklmnopqrstuvwxyz .?A"
 MERGES = "a vocabulary learned from text has pieces that begin with a line break"
 ODD = "a data set of millions has every odd conversation in it"
 SIZES = "sizes of one occur in every large data set"
+PAD = "pad in an example"
+ROWS = ("one token", "as long as a row")
+EDGES = [PAD, *(pytest.param(x, marks=pytest.mark.watertight(SIZES)) for x in ROWS)]
+ODDITIES = ["an empty answer", "other roles", "spaces around the answer", "a reply after an answer"]
 
 
 # --- Inputs: conversations ------------------------------------------------------------------------
@@ -15,7 +19,7 @@ class Encoder:
     """Text to ids, a character at a time; a line break and the character after it may be one token."""
 
     def __init__(self, draw, merges=False):
-        self.ids = dict(zip(f"{LETTERS}\n_", draw.sizes(100, 900, 31), strict=True))
+        self.ids = dict(zip(f"{LETTERS}\n_", draw.sizes(100, 900, 32), strict=True))
         self.merges = merges
 
     def __call__(self, text):
@@ -73,14 +77,13 @@ def merging(draw):
 @pytest.fixture
 def odd(draw, case):
     """A conversation that hardly is one."""
-    roles = {
-        "an empty answer": ["user", "assistant"],
-        "another role": ["user", "tool", "assistant"],
-    }
-    found = conversation(draw, *roles[case])
+    others = ["agent", "Ada"] if case == "other roles" else []
+    found = conversation(draw, "user", *others, "assistant")
     if case == "an empty answer":
         found["messages"][1]["content"] = ""
-    return found
+    if case == "spaces around the answer":
+        found["messages"][1]["content"] = f" {text(draw)}\n"
+    return found | ({"reply": True} if case == "a reply after an answer" else {})
 
 
 def seen(chat_tokens, given, **how):
@@ -159,24 +162,29 @@ def full_row(draw):
 
 @pytest.fixture
 def going_back(draw):
-    """A short example that fits into the first row, behind a long one that does not."""
+    """A short example that fits into the first row only, behind a long one that does not."""
     long = draw.size(6, 9)
-    return packing(draw, long + 3, [long, long - 1, draw.size(1, 3), long - 2, 3])
+    return packing(draw, long + 3, [long, long + 2, draw.size(2, 3), long - 2, 3])
 
 
 @pytest.fixture
-def in_two_rows(draw):
-    """Two rows have room for the last example: the second has less, or as much as it needs."""
+def in_three_rows(draw):
+    """Three rows have room for the last example: the second is the fullest."""
     length = draw.size(9, 12)
-    return packing(draw, length, [length - 4, length - 2, 2])
+    return packing(draw, length, [length - 5, length - 2, length - 3, 2])
 
 
 @pytest.fixture
 def edges(draw, case):
-    """One token, or examples that fill their rows."""
-    length = draw.size(4, 9)
-    sizes = {"one token": [1], "as long as a row": [length, 1, length]}
-    return packing(draw, length, sizes[case])
+    """One token, examples that fill their rows, or `pad` as a token and as a label of an example."""
+    length = draw.size(5, 9)
+    sizes = {"one token": [1], "as long as a row": [length, 1, length], PAD: [length - 1, 3]}
+    found = packing(draw, length, sizes[case])
+    if case == PAD:
+        tokens, labels = found["examples"][0]
+        tokens[1] = labels[0] = found["pad"]
+        labels[1] = tokens[2]
+    return found
 
 
 def packed(pack, given):
@@ -220,10 +228,13 @@ def test_header_by_itself(answer, merging):
 
 
 @pytest.mark.watertight(ODD)
-@pytest.mark.parametrize("case", ["an empty answer", "another role"])
+@pytest.mark.constant("dtypes without messages", "there are no numbers")
+@pytest.mark.parametrize("case", ODDITIES)
 def test_odd_conversations(answer, odd):
-    """Of an empty answer the end token is written; what a tool says is not the assistant's."""
-    return seen(answer.chat_tokens, odd)
+    """Role and content are encoded as they are, and `reply` opens one, whoever spoke last."""
+    none = seen(answer.chat_tokens, odd | {"messages": [], "reply": False})
+    dtypes = ", ".join(str(x.dtype) for x in none.values())
+    return seen(answer.chat_tokens, odd) | {"dtypes without messages": dtypes}
 
 
 # --- answer_labels --------------------------------------------------------------------------------
@@ -287,13 +298,12 @@ def test_first_row_with_room(answer, going_back):
     return packed(answer.pack, going_back)
 
 
-def test_not_the_fullest(answer, in_two_rows):
-    """Where two rows have room, the first one gets it, not the fullest."""
-    return packed(answer.pack, in_two_rows)
+def test_not_the_fullest(answer, in_three_rows):
+    """Where several rows have room, the first one gets it, not the fullest."""
+    return packed(answer.pack, in_three_rows)
 
 
-@pytest.mark.watertight(SIZES)
-@pytest.mark.parametrize("case", ["one token", "as long as a row"])
+@pytest.mark.parametrize("case", EDGES)
 def test_edges(answer, edges):
-    """A single token makes a row; an example as long as a row fills it."""
+    """`pad` in an example is no padding; a single token makes a row, one as long as a row fills it."""
     return packed(answer.pack, edges) | {"pad": edges["pad"]}

@@ -45,13 +45,6 @@ MISCONCEPTIONS = [
                 {"_ * (v - state @ k)": "v - _ * (state @ k)"},
             ),
             # --- the order within a token
-            "read_at_first": (
-                "You read the state before anything is done with the token. o_t is read from S_t, so a token's query can recall its own value.",
-                {
-                    "outputs.append(_)": "",
-                    "state = decay[..., t, None, None] * state": "outputs.append((state @ q).transpose(-2, -1))\nstate = decay[..., t, None, None] * state",
-                },
-            ),
             "read_before_writing": (
                 "You read the state before the token has been written. o_t is read from S_t, so a token's query can recall its own value.",
                 {"outputs.append(_)": "", "error = _": "outputs.append((state @ q).transpose(-2, -1))\nerror = _"},
@@ -86,6 +79,10 @@ MISCONCEPTIONS = [
                 "Everything is right for keys of length 1, but you normalize keys yourself. The caller does that: keys are used as given.",
                 {"outputs = [value[..., :0, :]]": "outputs = [value[..., :0, :]]\nkey = torch.nn.functional.normalize(key, dim=-1)"},
             ),
+            "beta_clamped": (
+                "Everything is right for β up to 1, but you clamp a greater one. β is used as given: at 2 the recalled value turns into its negative, plus twice the new one.",
+                {"outputs = [value[..., :0, :]]": "outputs = [value[..., :0, :]]\nbeta = beta.clamp(0, 1)"},
+            ),
             # --- the state
             "begins_with_nothing": (
                 "You begin with zeros, whatever state is given. A text that is read in pieces continues from the state after the previous piece.",
@@ -96,8 +93,9 @@ MISCONCEPTIONS = [
                 LAYOUT_OF_DAY_34,
             ),
             "the_given_state_is_written_over": (
-                "You write into the state that you were given. Two texts that begin alike may share it: make a new tensor at each step.",
-                {"outputs = [value[..., :0, :]]": "outputs = [value[..., :0, :]]\ngiven = state", "return _": "given.data.copy_(state)\nreturn _"},
+                "You change the state in place: it is the one that you were given, which another text that begins alike may share, and autograd needs each "
+                "state as it was. Make a new tensor at each step.",
+                {"state = decay[..., t, None, None] * state": "state *= decay[..., t, None, None]", "state = state + _": "state += _"},
             ),
             "state_detached": (
                 "Your outputs are right, but no gradient reaches the given state, and so none reaches the piece of the text before it.",
@@ -107,6 +105,10 @@ MISCONCEPTIONS = [
             "halves_not_widened": (
                 "You compute in half precision. The state changes with every token, and the roundings add up: compute in float32, and cast at the end.",
                 {"dtype, wide = ...": "dtype, wide = value.dtype, value.dtype"},
+            ),
+            "given_state_narrowed": (
+                "Your outputs are right, but you round the given state to half precision. It comes in float32: what the last piece of the text has kept must not be lost.",
+                {"state.to(value)": "state.to(dtype).to(value)"},
             ),
             "state_narrowed": (
                 "You return the state in half precision. It has to stay in float32: all later tokens are computed from it.",
@@ -167,6 +169,12 @@ MISCONCEPTIONS = [
                     "scores = _": "kept = kept * a.transpose(-2, -1)\nscores = _",
                 },
             ),
+            "decays_up_to_the_token_before": (
+                "Your Γ lacks the decay of the later of its two tokens. The state decays before a token is written and read, so a token's own α counts for what came before it.",
+                {
+                    "kept = ...": "kept = torch.where(later, a, 1.0).cumprod(dim=-2)\nkept = torch.cat([torch.ones_like(kept[..., :1, :]), kept[..., :-1, :]], dim=-2).tril()",
+                },
+            ),
             "first_state_read_as_it_was": (
                 "Your queries read the state from before the chunk as it was. It has decayed with every token up to the query's own.",
                 {READ_FROM_STATE: "q @ state.transpose(-2, -1) + _"},
@@ -194,6 +202,13 @@ MISCONCEPTIONS = [
                     "kept = ...": "sums = a.log().cumsum(dim=-2)\nkept = (sums - sums.transpose(-2, -1)).masked_fill(~later & ~torch.eye(c, dtype=torch.bool, device=k.device), -torch.inf).exp()"
                 },
             ),
+            "logarithm_clamped": (
+                "Your outputs are right, but no gradient reaches a decay of exactly 0, as if you clamped decays before you take their logarithms. Multiply the decays themselves.",
+                {
+                    "kept = ...": "sums = a.clamp(min=1e-30).log().cumsum(dim=-2)\nkept = (sums - sums.transpose(-2, -1)).masked_fill(~later & ~torch.eye(c, dtype=torch.bool, device=k.device), -torch.inf).exp()",
+                    "since = ...": "since = sums.exp()",
+                },
+            ),
             # --- from chunk to chunk
             "each_chunk_by_itself": (
                 "Each chunk begins with the state that was given, or with zeros: what earlier chunks have written is lost.",
@@ -212,10 +227,6 @@ MISCONCEPTIONS = [
                 TOKEN_BY_TOKEN,
             ),
             # --- the state and numbers
-            "begins_with_nothing_in_chunks": (
-                "You begin with zeros, whatever state is given. A text that is read in pieces continues from the state after the previous piece.",
-                {"_zeros(key, value) if state is None else state.to(value)": "_zeros(key, value)"},
-            ),
             "halves_not_widened_in_chunks": (
                 "In half precision your code fails, or its results are not right to the rounding: triangular systems are solved in float32 or float64 alone. Compute in float32, and cast at the end.",
                 {"dtype, wide = ...": "dtype, wide = value.dtype, value.dtype"},

@@ -54,9 +54,9 @@ MISCONCEPTIONS = [
                 "The line break after the end token is missing. It follows every message, the last one included.",
                 {"3: append(...)": "pass"},
             ),
-            "no_start": (
-                "Your messages have no start token.",
-                {"1: [start, *_]": "_"},
+            "no_line_break_at_the_end": (
+                "The line break after the last message is missing. It is not a separator between messages: it follows every end token, the last one included.",
+                {"3: append(_)": "if message is not messages[-1] or reply:\n    append(_)"},
             ),
             "always_asks_for_a_reply": (
                 "Your tokens end with the header of a reply even if `reply` is False. In a training example, nothing follows it.",
@@ -67,6 +67,10 @@ MISCONCEPTIONS = [
                 "go on as the user.",
                 {"if reply: _": "pass"},
             ),
+            "reply_after_a_question_alone": (
+                "After an answer, `reply` changes nothing in your tokens. Whoever asks for a reply gets its header, whoever spoke last.",
+                {"if reply: _": 'if reply and messages[-1]["role"] == "user":\n    _'},
+            ),
             "reply_not_opened": (
                 "Your header for a reply is incomplete. It is start, `assistant` and a line break, as in front of every message of the assistant.",
                 {"4: [start, *_]": "[start]"},
@@ -74,6 +78,14 @@ MISCONCEPTIONS = [
             "reply_written": (
                 "You mark the header that `reply` appends as written. Nobody's loss should contain it.",
                 {"4: append(_)": "append(_, True)"},
+            ),
+            "content_stripped": (
+                "You remove white space around the content. Indented code then loses its first indentation, and the model never learns to write it.",
+                {'message["content"]': 'message["content"].strip()'},
+            ),
+            "nothing_in_float": (
+                "Without any messages your tensors have the wrong dtype: `torch.tensor([])` is float32. Say which dtype you want.",
+                {"torch.tensor(tokens, dtype=torch.long)": "torch.tensor(tokens)", "torch.tensor(written, dtype=torch.bool)": "torch.tensor(written)"},
             ),
             "header_and_content_together": (
                 "You encode the header and the content as one text. A tokenizer may join the line break with the start of the content, "
@@ -113,6 +125,10 @@ MISCONCEPTIONS = [
             "goes_on_in_the_next_row": (
                 "The last position of your rows predicts the next row's first token. Rows are different texts.",
                 {"labels[_, :-1] = ...": "labels.view(-1)[:-1] = tokens.reshape(-1)[1:].masked_fill(~written.reshape(-1)[1:], -100)"},
+            ),
+            "rows_shifted": (
+                "In a batch you shift the rows: each row's labels are the tokens of the next row. Shift along the last axis, which is time.",
+                {"labels[_, :-1] = ...": "labels[:-1] = tokens[1:].masked_fill(~written[1:], -100)"},
             ),
             "zero_for_ignored": (
                 "You use the label 0 for tokens that are not learned. 0 is a token like any other, and the model learns to predict it; the loss leaves out −100.",
@@ -166,6 +182,25 @@ MISCONCEPTIONS = [
                     "torch.tensor(used, dtype=torch.long, device=device)": "torch.tensor([max([b for r, b in places if r == row]) for row in range(len(used))], dtype=torch.long, device=device)"
                 },
             ),
+            "padding_alone": (
+                "Each padding token of yours attends to itself alone, at position 0. Here the padding of a row is one more example: its positions count, and it attends to earlier padding.",
+                {
+                    "positions = _": "positions = (_).masked_fill(first == torch.tensor(used, dtype=torch.long, device=device).unsqueeze(1), 0)",
+                    "mask = _": "mask = _ & ((positions > 0).unsqueeze(2) | torch.eye(length, dtype=torch.bool, device=device))",
+                },
+            ),
+            "pad_not_seen": (
+                "You hide tokens that equal `pad` from their own example. `pad` is often a token that occurs in texts as well, such as end: only what fills a row is padding.",
+                {"mask = _": "mask = _ & ((packed != pad).unsqueeze(1) | (packed == pad).unsqueeze(2))"},
+            ),
+            "pad_not_learned": (
+                "You take a label away because it equals `pad`. With pad = end, as it is often chosen, the model never learns to stop: only the padding behind the examples has no label.",
+                {"return _": "labels = labels.masked_fill(labels == pad, -100)\nreturn _"},
+            ),
+            "nothing_learned_after_pad": (
+                "You take away the label of a position whose token equals `pad`. `pad` may be a token of an example, too: only the padding behind the examples has no label.",
+                {"return _": "labels = labels.masked_fill(packed == pad, -100)\nreturn _"},
+            ),
             "padding_learned": (
                 "The labels of your padding are the padding token. Then the model learns to write padding; its label is −100.",
                 {"labels = ...": "labels = packed.clone()"},
@@ -181,6 +216,10 @@ MISCONCEPTIONS = [
             "fullest_row": (
                 "Of several rows with room you take the fullest one. Here it is the first one.",
                 {"row = ...": "row = max((i for i, n in enumerate(used) if n + len(tokens) <= length), key=lambda i: used[i], default=len(used))"},
+            ),
+            "last_row_with_room": (
+                "Of several rows with room you take the last one. Here it is the first one.",
+                {"row = ...": "row = next((i for i in reversed(range(len(used))) if used[i] + len(tokens) <= length), len(used))"},
             ),
             "longest_first": (
                 "You sort the examples by length. That packs tighter, but here the order given counts.",
