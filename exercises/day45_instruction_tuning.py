@@ -47,7 +47,8 @@ def chat_tokens(
       time: a header is the role and a line break. `start` and `end` are ids that it never returns.
     - Return two tensors of one length on the CPU: `tokens` (int64) and `written` (bool). Of an
       assistant's message, the content and its end token are written; nothing else is.
-    - With `reply`, whoever spoke last, start, `assistant` and a line break follow, and are not written.
+    - With `reply`, start, `assistant` and a line break follow, and are not written. Who spoke last makes no
+      difference.
 
     Source: OpenAI 2023, *ChatML*; the chat template published with SmolLM2, without its default system
     message.
