@@ -140,7 +140,7 @@ def board(
         ),
     ] = None,
 ) -> None:
-    """Learn day by day, from a softmax to a Transformer.
+    """Learn day by day, from a softmax to a LLaMA that reasons.
 
     Without a command, it shows the board. With only a day, as in `course 1`, it checks that day.
     """

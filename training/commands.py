@@ -78,7 +78,7 @@ def train(
         str,
         typer.Argument(
             metavar="TASK|FILE",
-            help="copy, sorting, arithmetic, shakespeare, text, chat or translation; or a file of settings.",
+            help="copy, sorting, arithmetic, shakespeare, text, chat, translation or grpo; or a file of settings.",
         ),
     ],
     config: Annotated[
@@ -132,7 +132,8 @@ def train(
             "--from",
             metavar="DIR|FILE|NAME|RUN",
             help="text, shakespeare, chat: fine-tune a published model (a folder, a GGUF file, or a name "
-            "such as smollm2-135m) or a run. --set lora=8 trains low-rank updates instead of all weights.",
+            "such as smollm2-135m) or a run. --set lora=8 trains low-rank updates instead of all weights. "
+            "grpo: improve the instruction-tuned model of a run of course assemble reasoner.",
         ),
     ] = None,
     answers: Annotated[
@@ -166,8 +167,7 @@ def train(
 ) -> None:
     """Train a model.
 
-    Ctrl-C stops the run at the end of a step; --resume resumes it. `course train grpo --from RUN --task
-    sums` improves the instruction-tuned model of a run of `course assemble reasoner`.
+    Ctrl-C stops the run at the end of a step; --resume resumes it.
     """
     program: Program = context.obj
     with program.refusals(quiet=follows()):

@@ -33,9 +33,9 @@ from training.settings import parse_changes
 
 LINES = 10  # for each stage, where there is no terminal
 WORDS = {
-    "pretraining": "Pretraining: sums, written out",
-    "tuning": "Instruction tuning: questions and answers",
-    "reinforcement": "Reinforcement learning: its own answers, and a program that checks them",
+    "pretraining": "1 of 3 · Pretraining: sums, written out",
+    "tuning": "2 of 3 · Instruction tuning: questions and answers",
+    "reinforcement": "3 of 3 · Reinforcement learning: its own answers, and a program that checks them",
 }
 
 
@@ -124,7 +124,7 @@ def run(program: Program, folder: Path, source: Path | None = None) -> int:
                 show(loaded, stage, value)
                 if stop.asked and loaded.progress.stage < len(loaded.stages):
                     loaded.save()
-                    return _stopped(console, folder)
+                    return _stopped(console, loaded)
     took = timedelta(seconds=round(time.perf_counter() - began))
     talk = shlex.join(["course", "chat", str(folder)])
     console.print(Text(f"{took} in total. To ask it yourself: {talk}", "quiet"), soft_wrap=True)
@@ -180,8 +180,10 @@ def _reference() -> ModuleType:
     return parts_from(importlib.import_module)
 
 
-def _stopped(console: Console, folder: Path) -> int:
-    again = shlex.join(["course", "train", "grpo", "--resume", str(folder)])
+def _stopped(console: Console, loaded: Reasoner) -> int:
+    whole = loaded.progress.stage < 2 or "pretraining" in loaded.progress.shares
+    command = ["assemble", "reasoner"] if whole else ["train", "grpo"]
+    again = shlex.join(["course", *command, "--resume", str(loaded.folder)])
     console.print(Text(f"Stopped; the last step is saved. To resume: {again}"), soft_wrap=True)
     return INTERRUPTED
 
