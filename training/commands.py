@@ -78,7 +78,7 @@ def train(
         str,
         typer.Argument(
             metavar="TASK|FILE",
-            help="copy, sorting, arithmetic, shakespeare, text, chat, translation, grpo, or a file of settings.",
+            help="copy, sorting, arithmetic, shakespeare, text, chat, translation, grpo, or a file.",
         ),
     ],
     config: Annotated[
