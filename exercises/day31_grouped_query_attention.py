@@ -92,7 +92,7 @@ class GroupedQueryAttention(nn.Module):
         Raises:
             ValueError: more queries than keys.
         """
-        # 1. Bring queries, keys and values into shapes that `attention` takes, without repeating keys or values.
+        # 1. Bring queries, keys and values into shapes that `attention` takes, and repeat no key or value.
         # 2. Mask later keys for every query head.
         # 3. Attend.
         # 4. Join the heads, token by token.

@@ -67,8 +67,7 @@ MISCONCEPTIONS = [
                 {"labels.masked_fill(_, 0)": "labels.masked_fill_(_, 0)"},
             ),
             "log_of_softmax": (
-                "Your log-probabilities are right, until a probability is too small for its dtype: then its logarithm is −∞. Compute the logarithm of the "
-                "softmax in one step.",
+                "Where a probability is too small for its dtype, your log-probability is −∞. Compute the logarithm of the softmax in one step.",
                 {"_.log_softmax(-1)": "_.softmax(-1).log()"},
             ),
             "mean_of_nothing": (
@@ -117,7 +116,7 @@ MISCONCEPTIONS = [
                 {"_.mean()": "_.mean() / 0.6931471805599453"},
             ),
             "log_of_sigmoid": (
-                "Your loss is right, until the rewards are far apart: a sigmoid that is 0 in its dtype has the logarithm −∞. PyTorch has both in one function.",
+                "Where the rewards are far apart, your loss is infinite: a sigmoid that is 0 in its dtype has the logarithm −∞. PyTorch has both in one function.",
                 {"F.logsigmoid(_)": "F.sigmoid(_).log()"},
             ),
         },
