@@ -219,7 +219,7 @@ def _grpo(
     out: Path | None,
     resume: Path | None,
 ) -> int:
-
+    """Begin or resume a run of reinforcement learning."""
     from training.reasoning import running  # torch takes a second to import
 
     if resume is not None:

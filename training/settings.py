@@ -260,11 +260,11 @@ def refuse_useless(task: str, changes: Iterable[str]) -> None:
             raise Refused(f"{key} is for {_listed(WITH[key])} only, got task {task}")
 
 
-def parse_changes(texts: Iterable[str], of: type | None = None) -> dict[str, Any]:
+def parse_changes(texts: Iterable[str], of: type = Settings) -> dict[str, Any]:
     """Parse `--set key=value …`.
 
     Args:
-        of: the dataclass with the settings; `Settings` if left out.
+        of: the dataclass with the settings.
 
     Raises:
         Refused: `=` is missing, a key is unknown, or a value has the wrong type.
@@ -279,9 +279,7 @@ def parse_changes(texts: Iterable[str], of: type | None = None) -> dict[str, Any
                 f"{key.strip()} cannot be changed by --set: use course train {ELSEWHERE[key.strip()]}"
             )
         try:
-            changes[key.strip()] = _typed(
-                key.strip(), yaml.safe_load(value) if value else "", of or Settings
-            )
+            changes[key.strip()] = _typed(key.strip(), yaml.safe_load(value) if value else "", of)
         except yaml.YAMLError as error:
             raise Refused(f"{key.strip()} cannot be {value!r}") from error
     return changes

@@ -25,7 +25,7 @@ def assemble_reasoner(
     out: Path | None,
     resume: Path | None,
 ) -> None:
-    """Train a reasoner of the learner's parts, or go on with a run of one.
+    """Train a reasoner of the learner's parts, or resume a run.
 
     Args:
         failing: finds among days those that fail; a training that comes to nothing is no way to

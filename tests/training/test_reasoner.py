@@ -165,7 +165,11 @@ def test_a_reasoner_of_nobody_s_parts_is_none(tiny):
         ("grpo", "--from RUN and --task sums"),
         ("grpo --from run --task products", "--task sums"),
         ("grpo --from nowhere --task sums", "no run of a reasoner"),
-        ("grpo --from run --task sums --set d_model=32", "d_model is determined by the model"),
+        ("grpo --from run --task sums --set d_model=32", "d_model is determined by the run"),
+        (
+            "grpo --from run --task sums --set tuning_steps=9",
+            "tuning_steps is determined by the run",
+        ),
         ("grpo --from run --task sums --set grup=8", "did you mean 'group'"),
         ("grpo --from run --task sums --set group=1", "group must be at least 2"),
         ("grpo --from run --task sums --out run", "already exists"),

@@ -4,9 +4,10 @@
     tuning           forty conversations: a question, and an assistant that works it out
     reinforcement    the model's own answers, of which a program knows the right ones: GRPO
 
-A question is `347+85?`-like, with numbers of `digits` digits; the answer is a line of steps, from the last
-digit to the first, `7+5+0=12 4+8+1=13 …`, and the sum on a line of its own. What a step draws depends on the
-seed and its number only, so a run that was stopped goes on with the same results.
+A question is a sum of two numbers with `digits` digits each, `47+85?`. The answer is a line of steps, from
+the last digits to the first, each with its carry, `7+5+0=12 4+8+1=13`, and then the sum on a line of its
+own. What a step draws depends on the seed and its number alone, so a run that was stopped resumes with the
+same results.
 """
 
 from __future__ import annotations
@@ -90,7 +91,11 @@ class Recipe:
             )
 
 
-OF_THE_MODEL = ("layers", "d_model", "heads", "kv_heads", "d_ff")
+OF_EARLIER_STAGES = (
+    *("layers", "d_model", "heads", "kv_heads", "d_ff", "batch", "conversations"),
+    *("pretraining_steps", "pretraining_rate", "tuning_steps", "tuning_rate"),
+)
+"""Settings that a run of reinforcement learning alone takes from the run that it begins with."""
 
 
 # --- The task -------------------------------------------------------------------------------------
@@ -149,7 +154,6 @@ class Progress:
 
     stage: int = 0
     step: int = 0  # of this stage
-    seconds: float = 0.0
     shares: dict[str, list[float]] = field(default_factory=dict)
     """After each stage, the shares of held-out questions that are answered right."""
     rewards: list[float] = field(default_factory=list)
@@ -207,7 +211,7 @@ class Reasoner:
             d_ff=recipe.d_ff,
         )
         model = self.parts.LLaMA(config)
-        for module in model.modules():  # 0.02 is the start of a much wider model
+        for module in model.modules():  # LLaMA's own initialization is for a much larger width
             if isinstance(module, nn.Linear):
                 nn.init.xavier_uniform_(module.weight)
         return model
@@ -374,7 +378,7 @@ class Reasoner:
     # --- The folder -------------------------------------------------------------------------------
 
     def save(self) -> None:
-        """Write everything that going on needs."""
+        """Write everything that resuming needs."""
         tensors = {f"weights.{name}": one for name, one in weights_of(self.model).items()}
         tensors |= {f"reference.{name}": one for name, one in weights_of(self.reference).items()}
         numbers: dict[str, dict[str, Any]] = {}
@@ -388,7 +392,7 @@ class Reasoner:
         write_state(self.folder / STATE, TrainingState(tensors, facts))
 
     def resume(self) -> bool:
-        """Go on from where the folder's run is.
+        """Load the folder's last state.
 
         Returns:
             Whether the run had saved anything.
@@ -476,7 +480,6 @@ def _saved(folder: Path) -> TrainingState | None:
         except FileNotFoundError:
             continue
         except (OSError, Damaged):
-            damaged = path
             if path == previous(folder / STATE):
-                raise Refused(f"{damaged} is damaged, and so is the state before it") from None
+                raise Refused(f"{path} is damaged, and so is the state after it") from None
     return None

@@ -67,12 +67,12 @@ def improve(
         shortcuts: settings with their own options; None if omitted.
 
     Raises:
-        Refused: `source` is no run of a reasoner, or a setting is unknown, not allowed, or the model's.
+        Refused: `source` is no run of a reasoner, or a setting is unknown, not allowed, or of another stage.
     """
     recipe, answers = reasoner.recipe_of(source)
     wanted = parse_changes(changes, type(recipe))
-    if theirs := sorted(set(reasoner.OF_THE_MODEL) & set(wanted)):
-        raise Refused(f"{theirs[0]} is determined by the model in --from, and cannot be set")
+    if theirs := sorted(set(reasoner.OF_EARLIER_STAGES) & set(wanted)):
+        raise Refused(f"{theirs[0]} is determined by the run in --from, and cannot be set")
     wanted |= {key: value for key, value in shortcuts.items() if value is not None}
     folder = out or _dated("grpo")
     reasoner.begin(folder, replace(recipe, **wanted), answers)
@@ -100,7 +100,7 @@ def _dated(name: str) -> Path:
 
 
 def run(program: Program, folder: Path, source: Path | None = None) -> int:
-    """Go on with a run to its end, and print what the model can do after each stage.
+    """Begin or resume a run, and print what the model can do after each stage.
 
     Args:
         source: the run whose instruction-tuned model a new run begins with.
