@@ -1,7 +1,7 @@
 """The drawing of the Transformer with signposts: at each part the days that are about it.
 
 Two layers lie over the drawing of `website/drawing.py`. In round signs stand the days that build a part,
-in square ones those after the paper, which put something else in its place.
+in square ones those after the paper, which change, train or inspect it.
 """
 
 from __future__ import annotations
@@ -257,7 +257,7 @@ def _legend(address: Callable[[int], str] | None) -> Iterator[str]:
     x, y = 20, 680
     for kind, corner, lines in (
         ("built", SIGN // 2, (f"days 1 to {min(INSTEAD) - 1}", "build this part")),
-        ("later", 5, (f"days {min(INSTEAD)} to {LAST_DAY}", "put something else in its place")),
+        ("later", 5, (f"days {min(INSTEAD)} to {LAST_DAY}", "change, train or inspect it")),
     ):
         yield (
             f'<rect class="{kind}" x="{x}" y="{y}" width="{SIGN}" height="{SIGN}" rx="{corner}"/>'
