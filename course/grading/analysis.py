@@ -231,27 +231,33 @@ def _dotted(node: ast.expr, meant: dict[str, str]) -> str:
 
 
 def fingerprints(source: str) -> list[int]:
-    """Hashes that two files share where they have a stretch of code in common, names aside.
+    """Hashes of code without what does nothing: first of all of it, names too; then those that two files
+    share where they have a stretch of code in common, names aside.
 
     Winnowing (Schleimer, Wilkerson and Aiken 2003, section 3): of every `WINDOW` neighboring rows of
     `TOKENS` tokens the least hash is kept, so that a common stretch of `TOKENS + WINDOW - 1` tokens
     always shows.
     """
-    tokens = list(_tokens(source))
+    tree = ast.parse(source)
+    plain = ast.unparse(_Plain(tree).visit(tree))
+    tokens = list(_tokens(plain))
     rows = [" ".join(tokens[i : i + TOKENS]) for i in range(len(tokens) - TOKENS + 1)]
-    hashes = [int.from_bytes(hashlib.sha256(row.encode()).digest()[:6]) for row in rows]
+    hashes = [_hash(row) for row in rows]
     windows = (hashes[i : i + WINDOW] for i in range(max(1, len(hashes) - WINDOW + 1)))
-    return sorted({min(window) for window in windows if window})
+    return [_hash(plain), *sorted({min(window) for window in windows if window})]
 
 
-def _tokens(source: str) -> Iterator[str]:
+def _hash(text: str) -> int:
+    return int.from_bytes(hashlib.sha256(text.encode("utf-8", "replace")).digest()[:6])
+
+
+def _tokens(plain: str) -> Iterator[str]:
     """Code as its author's words do not change it: names alike, no comments, strings or layout.
 
-    Python's own parser reads it: `tokenize` stumbles over text that Python accepts, such as a lone
-    carriage return.
+    It is `ast.unparse`'s: `tokenize` stumbles over text that Python accepts, such as a lone carriage
+    return.
     """
     after_dot = False
-    plain = ast.unparse(ast.parse(source))
     for one in tokenize.generate_tokens(io.StringIO(plain).readline):
         if one.type == token.NAME:
             # An attribute is a library's name; any other may be renamed without thought.
@@ -261,6 +267,104 @@ def _tokens(source: str) -> Iterator[str]:
         elif one.type == token.OP:
             yield one.string
         after_dot = one.string == "."
+
+
+class _Plain(ast.NodeTransformer):
+    """Takes out what hides a copy at no cost: statements without effect, annotations, wrapped names.
+
+    What is left need not run: a body may be empty.
+    """
+
+    def __init__(self, tree: ast.AST) -> None:
+        nodes = list(ast.walk(tree))
+        self._read = {n.id for n in nodes if isinstance(n, ast.Name) and not _stored(n)}
+        self._same = {n.name for n in nodes if isinstance(n, ast.FunctionDef) and _returns_it(n)}
+
+    def visit_arg(self, node: ast.arg) -> ast.AST:
+        node.annotation = None
+        return node
+
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST | None:
+        node.returns = None
+        return None if node.name in self._same else self.generic_visit(node)
+
+    def visit_Pass(self, node: ast.Pass) -> None:
+        return None
+
+    def visit_Expr(self, node: ast.Expr) -> ast.AST | None:
+        self.generic_visit(node)
+        return None if isinstance(node.value, ast.Constant | ast.Name) else node
+
+    def visit_AnnAssign(self, node: ast.AnnAssign) -> ast.AST | None:
+        if node.value is None:
+            return None
+        plain = ast.Assign([node.target], node.value)
+        return self.visit_Assign(ast.fix_missing_locations(ast.copy_location(plain, node)))
+
+    def visit_Assign(self, node: ast.Assign) -> ast.AST | None:
+        self.generic_visit(node)
+        if not all(isinstance(one, ast.Name) for one in node.targets):
+            return node
+        unread = node.col_offset and not self._read & {ast.unparse(one) for one in node.targets}
+        return None if unread or isinstance(node.value, ast.Constant | ast.Name) else node
+
+    def visit_AugAssign(self, node: ast.AugAssign) -> ast.AST | None:
+        unread = isinstance(node.target, ast.Name) and node.target.id not in self._read
+        return None if unread else self.generic_visit(node)
+
+    def visit_If(self, node: ast.If) -> ast.AST | list[ast.AST]:
+        self.generic_visit(node)
+        if isinstance(node.test, ast.Constant):
+            return [*(node.body if node.test.value else node.orelse)]
+        return node
+
+    def visit_IfExp(self, node: ast.IfExp) -> ast.AST:
+        self.generic_visit(node)
+        if isinstance(node.test, ast.Constant):
+            return node.body if node.test.value else node.orelse
+        return node
+
+    def visit_Subscript(self, node: ast.Subscript) -> ast.AST:
+        """`(x, 0)[0]` is `x`."""
+        self.generic_visit(node)
+        inside = node.value.elts if isinstance(node.value, ast.Tuple | ast.List) else []
+        with contextlib.suppress(ValueError, TypeError, IndexError):
+            return inside[ast.literal_eval(node.slice)]
+        return node
+
+    def visit_Call(self, node: ast.Call) -> ast.AST:
+        self.generic_visit(node)
+        named = isinstance(node.func, ast.Name) and node.func.id in self._same
+        if len(node.args) == 1 and (named or _returns_it(node.func)):
+            return node.args[0]
+        return node
+
+    def visit_BinOp(self, node: ast.BinOp) -> ast.AST:
+        """`x + 0`, `0 + x` and `x * 1` are `x`."""
+        self.generic_visit(node)
+        neutral = {ast.Add: 0, ast.Sub: 0, ast.Mult: 1, ast.Div: 1, ast.Pow: 1}.get(type(node.op))
+        for one, other in ((node.right, node.left), (node.left, node.right)):
+            if neutral is not None and isinstance(one, ast.Constant) and one.value == neutral:
+                return other
+            if not isinstance(node.op, ast.Add | ast.Mult):
+                break
+        return node
+
+
+def _stored(node: ast.Name) -> bool:
+    return isinstance(node.ctx, ast.Store)
+
+
+def _returns_it(node: ast.AST) -> bool:
+    """Whether a function returns its one argument as it is."""
+    match node:
+        case ast.Lambda(args=ast.arguments(args=[arg]), body=ast.Name(id=name)):
+            return arg.arg == name
+        case ast.FunctionDef(
+            args=ast.arguments(args=[arg]), body=[ast.Return(value=ast.Name(id=name))]
+        ):
+            return arg.arg == name
+    return False
 
 
 # --- Notebooks without tags -----------------------------------------------------------------------
