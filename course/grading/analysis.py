@@ -276,83 +276,52 @@ class _Plain(ast.NodeTransformer):
     """
 
     def __init__(self, tree: ast.AST) -> None:
-        nodes = list(ast.walk(tree))
-        self._read = {n.id for n in nodes if isinstance(n, ast.Name) and not _stored(n)}
-        self._same = {n.name for n in nodes if isinstance(n, ast.FunctionDef) and _returns_it(n)}
+        names = [node for node in ast.walk(tree) if isinstance(node, ast.Name)]
+        self._read = {one.id for one in names if isinstance(one.ctx, ast.Load)}
+        self._same = {one.name for one in ast.walk(tree) if _returns_it(one)}
 
-    def visit_arg(self, node: ast.arg) -> ast.AST:
-        node.annotation = None
+    def visit(self, node: ast.AST) -> Any:
+        node = self.generic_visit(node)
+        match node:
+            case ast.arg():
+                node.annotation = None
+            case ast.FunctionDef() | ast.AsyncFunctionDef():
+                node.returns = None
+            case ast.AnnAssign(value=ast.expr()):
+                plain = ast.copy_location(ast.Assign([node.target], node.value), node)
+                return None if self._is_idle(plain) else plain
+            case ast.If(test=ast.Constant(value=value)):
+                return node.body if value else node.orelse
+        if isinstance(node, ast.expr):
+            return self._unwrapped(node)
+        return None if isinstance(node, ast.stmt) and self._is_idle(node) else node
+
+    def _is_idle(self, node: ast.stmt) -> bool:
+        match node:
+            case ast.Pass() | ast.AnnAssign() | ast.Expr(value=ast.Constant() | ast.Name()):
+                return True
+            case ast.Assign(targets=[ast.Name()], value=ast.Constant() | ast.Name()):
+                return True
+            case ast.Assign(targets=[ast.Name(id=name)]) | ast.AugAssign(target=ast.Name(id=name)):
+                return node.col_offset > 0 and name not in self._read
+        return isinstance(node, ast.FunctionDef) and node.name in self._same
+
+    def _unwrapped(self, node: ast.expr) -> ast.AST:
+        match node:
+            case ast.IfExp(test=ast.Constant(value=value)):
+                return node.body if value else node.orelse
+            case ast.BinOp(left=one, op=ast.Add() | ast.Sub(), right=ast.Constant(value=0)):
+                return one
+            case ast.BinOp(left=one, op=ast.Mult() | ast.Div(), right=ast.Constant(value=1)):
+                return one
+            case ast.Call(func=ast.Name(id=name), args=[one]) if name in self._same:
+                return one
+            case ast.Call(func=ast.Lambda() as same, args=[one]) if _returns_it(same):
+                return one
+            case ast.Subscript(value=ast.Tuple(elts=inside) | ast.List(elts=inside)):
+                with contextlib.suppress(ValueError, TypeError, IndexError):
+                    return inside[ast.literal_eval(node.slice)]
         return node
-
-    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST | None:
-        node.returns = None
-        return None if node.name in self._same else self.generic_visit(node)
-
-    def visit_Pass(self, node: ast.Pass) -> None:
-        return None
-
-    def visit_Expr(self, node: ast.Expr) -> ast.AST | None:
-        self.generic_visit(node)
-        return None if isinstance(node.value, ast.Constant | ast.Name) else node
-
-    def visit_AnnAssign(self, node: ast.AnnAssign) -> ast.AST | None:
-        if node.value is None:
-            return None
-        plain = ast.Assign([node.target], node.value)
-        return self.visit_Assign(ast.fix_missing_locations(ast.copy_location(plain, node)))
-
-    def visit_Assign(self, node: ast.Assign) -> ast.AST | None:
-        self.generic_visit(node)
-        if not all(isinstance(one, ast.Name) for one in node.targets):
-            return node
-        unread = node.col_offset and not self._read & {ast.unparse(one) for one in node.targets}
-        return None if unread or isinstance(node.value, ast.Constant | ast.Name) else node
-
-    def visit_AugAssign(self, node: ast.AugAssign) -> ast.AST | None:
-        unread = isinstance(node.target, ast.Name) and node.target.id not in self._read
-        return None if unread else self.generic_visit(node)
-
-    def visit_If(self, node: ast.If) -> ast.AST | list[ast.AST]:
-        self.generic_visit(node)
-        if isinstance(node.test, ast.Constant):
-            return [*(node.body if node.test.value else node.orelse)]
-        return node
-
-    def visit_IfExp(self, node: ast.IfExp) -> ast.AST:
-        self.generic_visit(node)
-        if isinstance(node.test, ast.Constant):
-            return node.body if node.test.value else node.orelse
-        return node
-
-    def visit_Subscript(self, node: ast.Subscript) -> ast.AST:
-        """`(x, 0)[0]` is `x`."""
-        self.generic_visit(node)
-        inside = node.value.elts if isinstance(node.value, ast.Tuple | ast.List) else []
-        with contextlib.suppress(ValueError, TypeError, IndexError):
-            return inside[ast.literal_eval(node.slice)]
-        return node
-
-    def visit_Call(self, node: ast.Call) -> ast.AST:
-        self.generic_visit(node)
-        named = isinstance(node.func, ast.Name) and node.func.id in self._same
-        if len(node.args) == 1 and (named or _returns_it(node.func)):
-            return node.args[0]
-        return node
-
-    def visit_BinOp(self, node: ast.BinOp) -> ast.AST:
-        """`x + 0`, `0 + x` and `x * 1` are `x`."""
-        self.generic_visit(node)
-        neutral = {ast.Add: 0, ast.Sub: 0, ast.Mult: 1, ast.Div: 1, ast.Pow: 1}.get(type(node.op))
-        for one, other in ((node.right, node.left), (node.left, node.right)):
-            if neutral is not None and isinstance(one, ast.Constant) and one.value == neutral:
-                return other
-            if not isinstance(node.op, ast.Add | ast.Mult):
-                break
-        return node
-
-
-def _stored(node: ast.Name) -> bool:
-    return isinstance(node.ctx, ast.Store)
 
 
 def _returns_it(node: ast.AST) -> bool:

@@ -110,16 +110,16 @@ def test_fingerprints_see_through_new_names():
     assert fingerprints(one)[1:] != fingerprints(read_answer(DAYS[2].solution))[1:]
 
 
-PLAIN = "def f(a):\n    b = a @ g(a.T)\n    return b / h(b)\n"
+PLAIN = "def f(a):\n    b = a @ g(a.T)\n    return h(b)\n"
 
 
 @pytest.mark.parametrize(
     "hidden",
     [
-        "def f(a: 'x') -> 'y':\n    'It.'\n    b: int = a @ g(a.T)\n    c: int\n    return b / h(b)\n",
-        "def f(a):\n    b = a @ g(a.T)\n    _ = len(a * 1)\n    a\n    c = a\n    c += 1\n    return b / h(b)\n",
-        "def f(a):\n    b = (a, 0)[0] @ [0, g][-1]((a if 1 else 0).T)\n    if 1:\n        return b / h(b)\n",
-        "def i(x):\n    return x\ndef f(a):\n    b = i(a) @ g((lambda x: x)(a).T)\n    return (0 + b) / h(b)\n",
+        "def f(a: 'x') -> 'y':\n    'It.'\n    b: int = a @ g(a.T)\n    c: int\n    return h(b)\n",
+        "def f(a):\n    b = a @ g(a.T)\n    _ = len(a)\n    a\n    c = a\n    c += 1\n    return h(b)\n",
+        "def f(a):\n    b = (a, 0)[0] @ [0, g][-1]((a if 1 else 0).T)\n    if 1:\n        return h(b)\n",
+        "def i(x):\n    return x\ndef f(a):\n    b = i(a) @ g((lambda x: x)(a).T)\n    return h(b * 1)\n",
     ],
     ids=["annotated", "without effect", "wrapped", "called"],
 )
@@ -128,10 +128,10 @@ def test_fingerprints_see_through_what_does_nothing(hidden):
     assert fingerprints(hidden) == fingerprints(PLAIN)
 
 
-@pytest.mark.parametrize("other", ["return b / (0, h)[0](b.T)", "return b - h(b)", "b /= h(b)"])
+@pytest.mark.parametrize("other", ["return (0, h)[0](b.T)", "return -h(b)", "b = h(b)"])
 def test_fingerprints_keep_what_does_something(other):
     """Another attribute, operator or statement is other code."""
-    assert fingerprints(PLAIN) != fingerprints(PLAIN.replace("return b / h(b)", other))
+    assert fingerprints(PLAIN) != fingerprints(PLAIN.replace("return h(b)", other))
 
 
 def test_a_common_stretch_always_shows():

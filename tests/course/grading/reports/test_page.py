@@ -298,8 +298,8 @@ def test_not_loaded(report, feedback, made_up):
             check.update(message=f"{day['stem']}.py {why}", seconds=0.0)
     graded = made_up.graded(learner, other)
     page = report(graded)
-    told = "a Days 1–2 The file is not UTF-8. a Day 3 day03_masks.py cannot be loaded. Shortcuts"
-    assert told in page.text("by-hand")
+    told = "a Days 1–2 The file is not UTF-8. a Day 3 day03_masks.py cannot be loaded."
+    assert page.text("not-loaded").endswith(told)
     assert "not passed. 1 b 1 ½ Behind" in page.text("stuck")
     assert [cell.get("class") for cell in page.all("tbody/tr/td")[1:4]] == ["not_loaded"] * 3
     words = feedback(graded).text()
