@@ -16,8 +16,7 @@ from __future__ import annotations
 
 import functools
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +30,7 @@ from course.grading.reports import Alike, Given
 from course.references.editions import stub_of
 
 Array = np.ndarray[Any, Any]
+_File = tuple[int, Array]
 
 FEWEST = 6  # learners of whom a median says something
 LEAST_WEIGHT = 40.0  # of what the smaller of two has: a few lines prove nothing
@@ -51,16 +51,6 @@ FEWEST_PRINTS = 20  # in common on all such days: one line can be written in one
 FEWEST_IN_THE_SAME = 10  # in code that is the same to the names
 
 
-@dataclass
-class _Group:
-    """Learners of whom each is like another one: on which days, on which the same, and how much."""
-
-    learners: set[int] = field(default_factory=set)
-    days: set[int] = field(default_factory=set)
-    same: set[int] = field(default_factory=set)
-    share: float = 0.0
-
-
 def alike(results: Callable[[], Iterator[LearnerResult]], days: list[Day]) -> list[Alike]:
     """The groups of submissions that stand out, the most alike first.
 
@@ -73,52 +63,42 @@ def alike(results: Callable[[], Iterator[LearnerResult]], days: list[Day]) -> li
         names.append(result.learner)
         for day in days:
             files[day.number].append(_file(result, day))
-    groups = _joined([*_same_code(files), *_similar(files)]) if names else []
-    found = [
-        Alike(
-            [names[i] for i in sorted(group.learners)],
-            sorted(group.days | group.same),
-            sorted(group.same),
-            round(group.share, 3),
-        )
-        for group in groups
-    ]
-    return sorted(found, key=lambda one: (-one.share, -len(one.learners), one.learners))
+    groups = _joined([*_same_code(names, files), *_similar(names, files)]) if names else []
+    return sorted(groups, key=lambda one: (-one.share, -len(one.learners), one.learners))
 
 
-def _same_code(files: dict[int, list[tuple[int, Array]]]) -> Iterator[_Group]:
+def _same_code(names: list[str], files: Mapping[int, list[_File]]) -> Iterator[Alike]:
     """For each day those whose code is the same, names and all, comments and layout aside."""
     for number, of_day in files.items():
-        having = defaultdict(set)
-        for learner, (whole, _) in enumerate(of_day):
-            if whole:
-                having[whole].add(learner)
-        for learners in having.values():
-            if len(learners) > 1:
-                yield _Group(learners, same={number}, share=1.0)
+        having = defaultdict(list)
+        for learner, (whole, _) in zip(names, of_day, strict=True):
+            having[whole].append(learner)
+        for whole, learners in having.items():
+            if whole and len(learners) > 1:
+                yield Alike(learners, [number], [number], 1.0)
 
 
-def _similar(files: dict[int, list[tuple[int, Array]]]) -> Iterator[_Group]:
+def _similar(names: list[str], files: Mapping[int, list[_File]]) -> Iterator[Alike]:
     """The pairs that share nearly everything of some days, or stand out over all of them."""
-    learners = len(next(iter(files.values())))
+    learners = len(names)
     nearly, of_these, shared, smaller = (np.zeros((learners, learners)) for _ in range(4))
     close = {}
     for number, of_day in files.items():
         common, weights = _shared([prints for _, prints in of_day])
-        least, lighter = _smaller(common), _smaller(weights)
+        least = _smaller(common)
         close[number] = (least > 0) & (common >= NEARLY_ALL * least)
         nearly += np.where(close[number], common, 0.0)
         of_these += np.where(close[number], least, 0.0)
-        shared += np.where(least > 0, weights, 0.0)
-        smaller += lighter
+        shared += weights
+        smaller += _smaller(weights)
     first = np.triu(np.ones((learners, learners), dtype=bool), k=1)
     share = shared / np.maximum(smaller, 1e-9)
     pairs = first & (smaller >= LEAST_WEIGHT) & (learners >= FEWEST)
     outlying = pairs & (share > _limit(share[pairs]))
     for i, j in np.argwhere(outlying | (first & (nearly >= FEWEST_PRINTS))).tolist():
-        on = {number for number, one in close.items() if one[i, j]}
+        on = [number for number, one in close.items() if one[i, j]]
         how_much = share[i, j] if outlying[i, j] else nearly[i, j] / of_these[i, j]
-        yield _Group({i, j}, on, share=float(how_much))
+        yield Alike([names[i], names[j]], on, [], round(float(how_much), 3))
 
 
 def _smaller(shared: Array) -> Array:
@@ -127,21 +107,20 @@ def _smaller(shared: Array) -> Array:
     return np.minimum(own, own[:, None])
 
 
-def _joined(groups: Iterable[_Group]) -> list[_Group]:
+def _joined(groups: Iterable[Alike]) -> list[Alike]:
     """Draw those together that have a learner in common."""
-    apart: list[_Group] = []
+    apart: list[Alike] = []
     for group in groups:
-        touching = [one for one in apart if not one.learners.isdisjoint(group.learners)]
-        apart = [one for one in apart if one.learners.isdisjoint(group.learners)]
-        for one in touching:
-            group = _Group(
-                group.learners | one.learners,
-                group.days | one.days,
-                group.same | one.same,
-                max(group.share, one.share),
-            )
-        apart.append(group)
+        touching = [one for one in apart if not set(one.learners).isdisjoint(group.learners)]
+        apart = [one for one in apart if one not in touching]
+        apart.append(functools.reduce(_both, touching, group))
     return apart
+
+
+def _both(one: Alike, other: Alike) -> Alike:
+    lists = ((one.learners, other.learners), (one.days, other.days), (one.same, other.same))
+    learners, days, same = (sorted({*a, *b}) for a, b in lists)
+    return Alike(learners, days, same, max(one.share, other.share))
 
 
 def _limit(shares: Array) -> float:
@@ -212,7 +191,7 @@ def _given(day: Day) -> tuple[set[int], set[int]]:
         return stub, set()
 
 
-def _file(result: LearnerResult, day: Day) -> tuple[int, Array]:
+def _file(result: LearnerResult, day: Day) -> _File:
     """Of a day's file the hash of all its code, if that is long, and the prints that the course lacks."""
     whole, *prints = _prints(result, day) or [0]
     stub, solution = _given(day)
