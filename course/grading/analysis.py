@@ -278,7 +278,7 @@ class _Plain(ast.NodeTransformer):
     def __init__(self, tree: ast.AST) -> None:
         names = [node for node in ast.walk(tree) if isinstance(node, ast.Name)]
         self._read = {one.id for one in names if isinstance(one.ctx, ast.Load)}
-        self._same = {one.name for one in ast.walk(tree) if _returns_it(one)}
+        self._same = {getattr(one, "name", "") for one in ast.walk(tree) if _returns_it(one)}
 
     def visit(self, node: ast.AST) -> Any:
         node = self.generic_visit(node)
