@@ -295,7 +295,7 @@ def test_equal_scores(answer, equal_scores):
 
 @pytest.mark.watertight(TIES)
 def test_equal_totals(answer, equal_totals):
-    """Of several answers with the largest sum, the one that was seen first is chosen, even if it is 0."""
+    """Of several answers with the largest sum, which may be 0, the one that was seen first is chosen."""
     return {"chosen": [answer.best_of_n(**pairs, weighted=True) for pairs in equal_totals]}
 
 
