@@ -42,8 +42,8 @@ def logit_lens(model: GPT | LLaMA, tokens: Int[Tensor, "B T"]) -> Float[Tensor, 
     - `tokens` are int64 ids `(B, T)`. Return `(N + 1, B, T, V)`: first the logits from what enters the
       first block, then those after each block. Nothing is dropped, whatever the mode.
     - Afterwards the model is as it was, also if the call raises (on too many tokens, for example). No hook
-      of yours is left, and those of others are still there. Each module has the mode and the attributes that
-      it had.
+      of yours is left, and those of others are still there. Each module has its own mode again, and no
+      attribute that you added.
 
     Raises:
         ValueError: more tokens than `model.config.context`.
