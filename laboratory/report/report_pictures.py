@@ -46,10 +46,16 @@ HEADS = PictureFile(
 )
 
 
-def pictures(study: Study) -> list[PictureFile]:
-    """The pictures that a study has."""
+RATES = PictureFile(
+    "loss_by_rate.svg", "Loss of the trial runs against the factor of the learning rate, by variant"
+)
+
+
+def pictures(study: Study, results: Results) -> list[PictureFile]:
+    """The pictures that a study with these results has."""
     own = {"": [], "scaling": [PROFILES, LAWS], "induction": [HEADS]}[study.analysis]
-    return [*own, *(PictureFile(_file(one), _words(study, one)) for one in study.pictures)]
+    asked = [PictureFile(_file(one), _words(study, one)) for one in study.pictures]
+    return [*own, *asked, *([RATES] if results.trials else [])]
 
 
 def draw(study: Study, results: Results, folder: Path) -> None:
@@ -67,6 +73,8 @@ def draw(study: Study, results: Results, folder: Path) -> None:
             cells = cellwise(study, results)[0]
             write_whole(folder / PROFILES.file, as_svg(_equal_compute(cells, results.counted)))
             write_whole(folder / LAWS.file, as_svg(_by_size(cells, results.counted)))
+        if results.trials:
+            write_whole(folder / RATES.file, as_svg(panels.rates(compared)))
         for one in study.pictures:
             write_whole(folder / _file(one), as_svg(panels.KINDS[one.kind](compared, one)))
 
