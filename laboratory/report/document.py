@@ -57,9 +57,7 @@ def answer(asked: Study, results: Results) -> str:
     Raises:
         Refused: results of another study.
     """
-    if asked.analysis == "scaling":
-        return f"{scaling.answer(asked, results)} {caveat(asked)}"
-    return headline(Compared(asked, results))
+    return caveat(asked) if asked.analysis == "scaling" else headline(Compared(asked, results))
 
 
 def index() -> str:
@@ -97,8 +95,7 @@ def _paragraphs(compared: Compared) -> Iterator[str]:
     if asked.answer:
         yield asked.answer
     # The differences that a headline names are listed below.
-    listed = asked.answer and asked.analysis != "scaling"
-    yield caveat(asked) if listed else answer(asked, results)
+    yield caveat(asked) if asked.answer else answer(asked, results)
     yield f"[What was expected, and what may explain the results]({reading})."
     found = report_pictures.pictures(asked, results)
     pictures = [f"![{one.words}]({one.file})" for one in found]
@@ -161,7 +158,7 @@ def _numbers(compared: Compared) -> Iterator[str]:
         if compared.compares
         else "Mean ± standard deviation over the seeds."
     )
-    yield from counts(compared)
+    yield from counts(compared) if compared.compares else ()
     if rates := compared.results.rates:
         yield _rates(asked, rates)
     for figure in compared.noisy:
