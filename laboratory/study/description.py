@@ -6,8 +6,8 @@ settings: {layers: 2, d_model: 64, steps: 400}      # of training.settings, and 
 recipe: {positions: rope}                           # of laboratory.study.model, likewise
 baseline: pre
 variants:                                           # each changes some settings, or some of the recipe
-  pre: {arrangement: pre}
-  post: {arrangement: post}
+  pre: {normalised_by: layer}
+  post: {norm: post}
 grid: {layers: [2, 6]}                              # every variant at every point
 leave_out: [{variant: post, layers: 6}]             # but for these
 seeds: [0, 1, 2]

@@ -301,7 +301,7 @@ def clone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for name in (
         "code.py",
         "laboratory/studies/width/study.yaml",
-        "laboratory/studies/depth/study.yaml",
+        "laboratory/studies/norms/study.yaml",
     ):
         (root / name).parent.mkdir(parents=True, exist_ok=True)
         (root / name).write_text("old")
@@ -325,7 +325,7 @@ def save(root: Path) -> None:
 def test_a_changed_study_is_no_clean_commit(clone: Path) -> None:
     head = git(clone, "rev-parse", "--short=12", "HEAD").strip()
     assert runner.commit("width") == head
-    (clone / "laboratory" / "studies" / "depth" / "study.yaml").write_text("new")
+    (clone / "laboratory" / "studies" / "norms" / "study.yaml").write_text("new")
     assert runner.commit("width") == head
     (clone / "laboratory" / "studies" / "width" / "study.yaml").write_text("new")
     assert runner.commit("width") == f"{head}, changed since"
