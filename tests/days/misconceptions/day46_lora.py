@@ -69,7 +69,7 @@ MISCONCEPTIONS = [
                 {SUM: "F.linear(x, self.weight, self.bias).detach() + self.scale * update"},
             ),
             "product_computed": (
-                "Your output is right, but you compute the product B A, which is as large as the weight. Apply A first: its result has r numbers for each token.",
+                "You compute the product B A, which is as large as the weight. The output is the same if you apply A first, whose result has only r numbers for each token.",
                 {SUM: "F.linear(x, self.weight + self.scale * self.b @ self.a, self.bias)"},
             ),
             "bias_forgotten": (
