@@ -38,8 +38,8 @@ def attention(
       dropout, by which the values were averaged.
     - A query that may attend to nothing has weights and output of exactly 0, never NaN. The gradients
       through it are 0 as well.
-    - In float16 and bfloat16, the result is that of float32, rounded: scores that float32 can represent
-      must not overflow.
+    - In float16 and bfloat16, the result is the float32 result, rounded: scores that float32 can
+      represent must not overflow.
 
     Raises:
         ValueError: a mask that is not boolean, or does not broadcast to `(…, T_q, T_k)`.

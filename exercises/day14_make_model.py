@@ -158,8 +158,8 @@ def make_model(
       bias.
     - Return an `EncoderDecoder` whose `src_embed` and `tgt_embed` are each an
       `nn.Sequential(Embeddings, PositionalEncoding)`.
-    - Every weight matrix but the embedding matrices is Xavier uniform, each drawn independently. The
-      embedding matrices stay as `Embeddings` initializes them.
+    - Every weight matrix except the embedding matrices is drawn independently, by Xavier uniform
+      initialization. The embedding matrices stay as `Embeddings` initializes them.
     - No two of the attentions, feed-forward networks or layers share a parameter.
 
     Raises:

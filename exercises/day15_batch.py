@@ -31,8 +31,8 @@ class Batch:
 
     - `src` holds source tokens `(B, S)`, short sequences padded with `pad`. The attribute `src` is the
       same tensor.
-    - `tgt` holds target tokens `(B, T)`, each from its start symbol to its end symbol; None where there
-      is only a source.
+    - `tgt` holds target tokens `(B, T)`, each from its start symbol to its end symbol; it is None if
+      there is only a source.
     - The attribute `tgt` holds all but the last token, and `tgt_y` all but the first.
     - `ntokens` is a 0-d tensor (an int will do).
     - Without a target, `tgt`, `tgt_y`, `tgt_mask` and `ntokens` are None.

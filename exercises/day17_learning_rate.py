@@ -16,11 +16,11 @@ def rate(step: int, model_size: int, factor: float, warmup: int) -> float:
         lrate ∝ step        up to the warm-up's end
         lrate ∝ 1/√step     from there on
 
-    - `step` counts optimizer steps from 1; 0 is taken as 1. PyTorch's `LambdaLR` counts from 0, so pass
-      it a function that returns `rate(step + 1, …)`.
+    - `step` counts optimizer steps from 1; treat 0 as 1. PyTorch's `LambdaLR` counts from 0, so pass it
+      a function that returns `rate(step + 1, …)`.
     - `model_size` is d_model. `factor` is 1 in the paper.
-    - `warmup` is the step at which the learning rate is highest, 4000 in the paper. There it is
-      factor / √(model_size · warmup).
+    - `warmup` is the step at which the learning rate is highest, 4000 in the paper. At this step, the
+      learning rate is factor / √(model_size · warmup).
 
     Raises:
         ValueError: a warm-up of less than one step, a negative step, or a `model_size` below 1.
