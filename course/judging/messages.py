@@ -1,4 +1,4 @@
-"""What to tell a learner: what differed first, where, by how much, and what that usually means."""
+"""Messages to a learner: what differed first, where, by how much, and what that usually means."""
 
 from __future__ import annotations
 
@@ -28,14 +28,15 @@ BEFORE = 40  # of these, how many where they do not yet
 
 
 def describe(difference: Difference, tolerance: float, inputs: str) -> str:
-    """A difference in two or three lines: the first is what and where, the last the inputs, in words."""
+    """Describe a difference in two or three lines: first what and where, last the inputs, in words.
+    """
     with np.errstate(all="ignore"):  # numbers near the largest there are may overflow here
         lines = [_STAGES[difference.stage](difference, tolerance), inputs]
     return "\n".join(line for line in lines if line)
 
 
 class Feedback(enum.StrEnum):
-    """How much of what is wrong is reported."""
+    """How much a report reveals about a mistake."""
 
     own = "own"
     """Everything: at home, where the learner's own code is trusted."""
@@ -48,7 +49,7 @@ class Feedback(enum.StrEnum):
 
 
 def describe_for(feedback: Feedback, difference: Difference, tolerance: float, inputs: str) -> str:
-    """A difference, described as far as the feedback level allows."""
+    """Describe a difference as far as the feedback level allows."""
     if feedback == Feedback.own:
         return describe(difference, tolerance, inputs)
     if difference.stage == "names" and difference.yours is not None:
@@ -80,7 +81,9 @@ def _describe_discreetly(difference: Difference, tolerance: float) -> str:
 
 
 def describe_raised(raised: Raised, inputs: str = "") -> str:
-    """An exception with the learner's own lines of the traceback, and the inputs, in words."""
+    """Describe an exception with the learner's own lines of the traceback, and the inputs, in
+    words.
+    """
     message = raised.message.strip()
     lines = [f"{raised.kind}: {message}" if message not in ("", "None") else raised.kind]
     for line, function, text in list(dict.fromkeys(raised.frames))[-3:]:
@@ -94,7 +97,7 @@ def describe_raised(raised: Raised, inputs: str = "") -> str:
 
 
 def not_started(exercise: str, raised: Raised, begun: Collection[str]) -> str:
-    """Whose stub it is that still stands: this exercise's, or one's that it calls."""
+    """Say which exercise is not started: this one, or one that it calls."""
     called, _, method = (raised.frames[-1][1] if raised.frames else "").partition(".")
     if called not in ("", exercise):
         return f"`{exercise}` calls `{called}`, which is still yours to write."
@@ -106,7 +109,7 @@ def not_started(exercise: str, raised: Raised, begun: Collection[str]) -> str:
 
 
 def describe_damage(names: tuple[str, ...]) -> str:
-    """Inputs that were changed in place."""
+    """Describe inputs that were changed in place."""
     which = " and ".join(f"`{name}`" for name in names)
     return (
         f"The input {which} was changed in place, and the caller still needs it: "
@@ -123,19 +126,24 @@ FEW_LETTERS = 14  # by which a clause is known again: a verb and the beginning o
 
 
 def beside_others(tell: str) -> str:
-    """The description of a mistake that is not the only one: without the clause that praises the rest."""
+    """Return the description of a mistake that is not the only one, without the clause that praises
+    the rest.
+    """
     return PRAISE.sub(lambda found: found[1].upper(), tell)
 
 
 def contradict(one: str, other: str) -> bool:
-    """Whether a sentence says what another one denies: "You do not drop …" and "You drop …"."""
+    """Return whether one sentence denies what the other says: "You do not drop …" and "You drop …".
+    """
     denied = (DENIED.match(clause) for clause in _clauses(one))
     begins = tuple(f"you {found[1][:FEW_LETTERS]}" for found in denied if found)
     return any(clause.startswith(begins) for clause in _clauses(other))
 
 
 def something_else(unexplained: Sequence[str]) -> list[str]:
-    """The sentence beside a mistake that does not explain these failing core checks."""
+    """Return the sentence that accompanies a mistake that does not explain these failing core
+    checks.
+    """
     if not unexplained:
         return []
     first = " and ".join(f"`{name}`" for name in unexplained[:MOST_NAMED])
@@ -148,8 +156,8 @@ def where_to_begin(called: Sequence[str], used: Sequence[str]) -> list[str]:
     """Advice on parts that fail core checks of their own.
 
     Args:
-        called: those that the failing check calls itself.
-        used: those that the exercise builds on, if it is written as the reference is.
+        called: the parts that the failing check calls itself.
+        used: the parts that the exercise builds on, if it is written like the reference.
     """
     advice = []
     if called:
@@ -171,7 +179,7 @@ def _clauses(text: str) -> tuple[str, ...]:
 
 
 def shown(path: str, index: tuple[int, ...] = ()) -> str:
-    """The name of a leaf or of one entry of it."""
+    """Return the name of a leaf, or of one entry of it."""
     if path == RESULT and not index:
         return "The result"
     return f"`{path}[{', '.join(map(str, index))}]`" if index else f"`{path}`"
