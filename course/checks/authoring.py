@@ -6,9 +6,10 @@ answer      the learner's module
 draw        in fixtures of the file: draws inputs, from a separate stream for each fixture; arrays
             of NumPy in float64 on days 1 to 7, later tensors in float32 (`course/checks/draw.py`)
 build       `build(answer.Encoder, …, dtype="float64")`: a module with weights by the names of its
-parameters device      the device of the inputs, such as `"cpu"`; a check creates its own tensors
-there seed        the seed of the inputs, a number parameters  of `@pytest.mark.parametrize`, each
-mark with one name
+            parameters
+device      the device of the inputs, such as `"cpu"`; a check creates its own tensors there
+seed        the seed of the inputs, a number
+parameters  of `@pytest.mark.parametrize`, each mark with one name
 
 There are two marks: `@pytest.mark.constant("leaf", …, "why")` names results that are the same for
 every seed. `@pytest.mark.watertight("why")`, on a check or on a value of `pytest.param`, says that

@@ -69,8 +69,7 @@ class Check(Outline):
 
 
 def load_checks(day: Day) -> list[Check]:
-    """Return the checks of a day in the order of its file, one for each combination of parameters.
-    """
+    """Return the checks of a day in the order of its file, one for each combination of parameters."""
     exercises = day.exercises
     module = load_module(day.checks)
     checks: list[Check] = []

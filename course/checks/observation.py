@@ -83,8 +83,7 @@ def named(result: object, *names: str, first: str) -> dict[str, Any]:
 
 
 def flatten(value: object, path: str = "") -> Observation:
-    """Flatten a nested value into leaves, containers before their contents; at most `MOST_LEAVES`.
-    """
+    """Flatten a nested value into leaves, containers before their contents; at most `MOST_LEAVES`."""
     leaves = dict(itertools.islice(_leaves(value, path, 0), MOST_LEAVES + 1))
     if len(leaves) > MOST_LEAVES:
         leaves.popitem()

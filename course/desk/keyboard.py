@@ -1,5 +1,4 @@
-"""Read single keys from the terminal, without Enter, on POSIX and Windows; none without a terminal.
-"""
+"""Read single keys from the terminal, without Enter, on POSIX and Windows; none without a terminal."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Digests of what results depend on: a stored result is used only while all of this is unchanged.
-"""
+"""Digests of what results depend on: a stored result is used only while all of this is unchanged."""
 
 from __future__ import annotations
 

@@ -91,8 +91,7 @@ class Judge:
         return "cpu" if self.device == PRACTICE else self.device
 
     def skipped(self) -> dict[str, Attempt]:
-        """Return the checks that cannot run because this machine lacks the device, with the reason.
-        """
+        """Return the checks that cannot run because this machine lacks the device, with the reason."""
         if self._unasked:
             return {}
         stopped = [check for check in self.checks if self._device(check) != "cpu"]

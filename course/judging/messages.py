@@ -28,8 +28,7 @@ BEFORE = 40  # of these, how many where they do not yet
 
 
 def describe(difference: Difference, tolerance: float, inputs: str) -> str:
-    """Describe a difference in two or three lines: first what and where, last the inputs, in words.
-    """
+    """Describe a difference in two or three lines: first what and where, last the inputs, in words."""
     with np.errstate(all="ignore"):  # numbers near the largest there are may overflow here
         lines = [_STAGES[difference.stage](difference, tolerance), inputs]
     return "\n".join(line for line in lines if line)
@@ -133,8 +132,7 @@ def beside_others(tell: str) -> str:
 
 
 def contradict(one: str, other: str) -> bool:
-    """Return whether one sentence denies what the other says: "You do not drop …" and "You drop …".
-    """
+    """Return whether one sentence denies what the other says: "You do not drop …" and "You drop …"."""
     denied = (DENIED.match(clause) for clause in _clauses(one))
     begins = tuple(f"you {found[1][:FEW_LETTERS]}" for found in denied if found)
     return any(clause.startswith(begins) for clause in _clauses(other))

@@ -1,5 +1,4 @@
-"""Verdicts as data, for a check, a day, and an entire command; and as the JSON that graders read.
-"""
+"""Verdicts as data, for a check, a day, and an entire command; and as the JSON that graders read."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
 """Contracts: what the author of an answer has to know, but not a reader of the reference.
 
-A day's contracts are a Markdown file. The text under a heading `## name` (an exercise) or `##
-name.method` is added to the reference's docstring in the stub. The text under `### Equation` or
-`### Step 2` replaces the reference's text in the stub, if the reference's would be the entire
-answer.
+A day's contracts are a Markdown file. The text under the heading of an exercise, `## name`, or of a
+method, `## name.method`, is added to the reference's docstring in the stub. The text under
+`### Equation` or `### Step 2` replaces the reference's text in the stub, if the reference's would
+be the entire answer.
 """
 
 from __future__ import annotations
@@ -34,8 +34,7 @@ class Contract:
     replaced: dict[str, str] = field(default_factory=dict)
 
     def joined(self, docstring: str) -> str:
-        """Return the reference's docstring with the contract, which precedes its errors and source.
-        """
+        """Return the reference's docstring with the contract, which precedes its errors and source."""
         if "Equation" in self.replaced:
             equation = "".join(f"    {line}\n" for line in self.replaced["Equation"].splitlines())
             docstring = EQUATION.sub(lambda _: equation, docstring + "\n", count=1).rstrip()

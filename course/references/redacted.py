@@ -1,5 +1,4 @@
-"""The references for an answer's worker: the definitions of earlier days, compiled, without text.
-"""
+"""The references for an answer's worker: the definitions of earlier days, compiled, without text."""
 
 from __future__ import annotations
 

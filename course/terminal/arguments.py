@@ -40,8 +40,7 @@ def are_days(asked: str) -> bool:
 
 
 def complete_day(incomplete: str) -> list[tuple[str, str]]:
-    """Return the days whose number begins with this text, with their titles, for shell completion.
-    """
+    """Return the days whose number begins with this text, with their titles, for shell completion."""
     known = ((str(day.number), day.title) for day in DAYS)
     return [(number, title) for number, title in known if number.startswith(incomplete)]
 
@@ -106,8 +105,7 @@ def _there(day: Day) -> Day:
 
 
 def folder_that_opens(folder: Path) -> Path:
-    """Return a folder whose files can be opened; listing a folder does not require that permission.
-    """
+    """Return a folder whose files can be opened; listing a folder does not require that permission."""
     if not os.access(folder, os.X_OK):
         raise typer.BadParameter(
             f"The files in '{folder}' cannot be opened: you lack permission to enter the folder."

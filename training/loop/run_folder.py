@@ -98,7 +98,7 @@ class Run:
 
         Args:
             folder: missing or empty, apart from the partial config of a killed run.
-            settings: of the run.
+            settings: the settings of the run.
             provider: copies a learner's files, if the settings name any.
 
         Raises:
@@ -163,7 +163,7 @@ class Run:
         """Write the settings.
 
         Raises:
-            OSError: they could not be written.
+            OSError: the file could not be written.
         """
         write_whole(self.config, settings.as_yaml().encode())
 
@@ -180,7 +180,7 @@ class Run:
         """Write the published model's config.
 
         Raises:
-            OSError: it could not be written.
+            OSError: the file could not be written.
         """
         write_whole(
             self.published, json.dumps(base.as_json(), ensure_ascii=False, indent=1).encode()
@@ -203,7 +203,7 @@ class Run:
         """Write the vocabularies.
 
         Raises:
-            OSError: they could not be written.
+            OSError: the file could not be written.
         """
         text = json.dumps(languages.as_json(), ensure_ascii=False, indent=1)
         write_whole(self.vocabulary, text.encode())
