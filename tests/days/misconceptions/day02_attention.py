@@ -56,7 +56,7 @@ MISCONCEPTIONS = of(
             {"2: mask is not None": "True"},
         ),
         "mask_ignored": (
-            "Your result is what attention gives without the mask: the mask has no effect.",
+            "Your result is the same as without the mask: the mask has no effect.",
             {"2: scores = ...": "scores = scores", "np.where(mask, weights, 0)": "weights"},
         ),
         "mask_inverted": (

@@ -137,8 +137,8 @@ MISCONCEPTIONS = [
                 by_day_8(f"{SQUARE}.tril()") | {"return _": "return _, weights"},
             ),
             "empty_text_refused": (
-                "You pass −1 as a size to a view. For a tensor without entries any size would fit, so PyTorch raises an error: your layer fails when there "
-                "are no tokens. Pass all sizes, or split only the last axis.",
+                "You pass −1 as a size to `view`. For a tensor without entries, any size would fit, so PyTorch raises an error: your layer fails "
+                "when there are no tokens. Pass all sizes, or split only the last axis.",
                 {
                     "query.unflatten(-1, (_, -1))": "query.reshape(len(x), x.size(1), _, -1)",
                     "key.unflatten(-1, (_, -1))": "key.reshape(len(x), x.size(1), _, -1)",
@@ -212,7 +212,7 @@ MISCONCEPTIONS = [
             ),
             "no_positions": (
                 "You create a position embedding, but never add its vectors. From the causal mask alone, a token can tell only indirectly how many "
-                "tokens come before it, and not their order.",
+                "tokens come before it, but not their order.",
                 {"_ + self.positions(positions)": "_"},
             ),
             "positions_from_1": (

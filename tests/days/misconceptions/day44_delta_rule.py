@@ -132,8 +132,8 @@ MISCONCEPTIONS = [
         {
             # --- the system
             "corrected_by_the_first_state_alone": (
-                "Within a chunk, each of your errors is measured on the state from before the chunk. But a key also recalls what earlier tokens of "
-                "the chunk have written: the errors are the unknowns of the linear system.",
+                "Within a chunk, you measure each error on the state from before the chunk. But a key also recalls what earlier tokens of the chunk "
+                "have written: the errors are the unknowns of the linear system.",
                 {"errors = ...": "errors = known"},
             ),
             "system_with_another_sign": (
