@@ -93,7 +93,7 @@ def source_in(data: bytes, name: str) -> str:
         most = LARGEST_FILE // 10**6
         raise Unreadable(f"{name} holds more than {most} MB of code: is it the right file?")
     if not source.strip():
-        raise Unreadable(f"{name} is empty. `course reset` gives the stub again.")
+        raise Unreadable(f"{name} is empty. `course reset` restores the stub.")
     return source
 
 

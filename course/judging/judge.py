@@ -213,7 +213,7 @@ class Judge:
             message = "\n".join([message, *_damage(attempt.seen, expected)])
             return result("failed", message, explained=difference.stage in EXPLAINED)
         if attempt.seen.damaged:
-            right = "The result is right, but an input is not what it was."
+            right = "The result is right, but an input was changed."
             message = "\n".join([right, *_damage(attempt.seen, expected)])
             return result("failed", message, explained=True)
         return result("passed")

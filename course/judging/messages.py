@@ -103,7 +103,7 @@ def not_started(exercise: str, raised: Raised, begun: Collection[str]) -> str:
     if exercise in begun and method:
         return f"`{exercise}` is begun; its `{method}` is yours to write."
     if exercise in begun:
-        return f"`{exercise}` is begun, and still ends in the stub's `{RAISE}`."
+        return f"`{exercise}` is begun, but still ends in the stub's `{RAISE}`."
     return f"`{exercise}` is yours to write."
 
 
@@ -111,8 +111,8 @@ def describe_damage(names: tuple[str, ...]) -> str:
     """Describe inputs that were changed in place."""
     which = " and ".join(f"`{name}`" for name in names)
     return (
-        f"The input {which} was changed in place, and the caller still needs it: "
-        "`x -= y` and `x[...] = y` write into x, `x - y` makes a new one."
+        f"The input {which} was changed in place, but the caller still needs it: "
+        "`x -= y` and `x[...] = y` write into x; `x - y` creates a new array."
     )
 
 
@@ -146,7 +146,7 @@ def something_else(unexplained: Sequence[str]) -> list[str]:
         return []
     first = " and ".join(f"`{name}`" for name in unexplained[:MOST_NAMED])
     more = len(unexplained) - MOST_NAMED
-    which = f"{first}, nor {more} more core checks" if more > 0 else first
+    which = f"{first}, and {more} more core checks" if more > 0 else first
     return [f"Something else is wrong as well: this does not explain {which}."]
 
 
@@ -160,10 +160,10 @@ def where_to_begin(called: Sequence[str], used: Sequence[str]) -> list[str]:
     advice = []
     if called:
         advice.append(
-            f"This check also calls your {_names_of(called)}, whose core checks fail: mend that first."
+            f"This check also calls your {_names_of(called)}, whose core checks fail: fix that first."
         )
     if used:
-        advice.append(f"If it uses your {_names_of(used)}, mend that first: its core checks fail.")
+        advice.append(f"If it uses your {_names_of(used)}, fix that first: its core checks fail.")
     return advice
 
 
@@ -191,21 +191,21 @@ def _names(difference: Difference, _: float) -> str:
         return f"In {shown(difference.within)}, {' '.join(_keys(difference))}"
     if difference.yours is None:
         return f"{shown(difference.path)} is missing."
-    return f"{shown(difference.path)} is more than was asked for."
+    return f"{shown(difference.path)} is not expected here."
 
 
 def _type(difference: Difference, _: float) -> str:
     yours, wanted = _pair(difference)
     if yours.type == "None" and difference.path.startswith("gradient"):
         return (
-            f"No gradient reaches {shown(difference.path)}: it is not used, or something on the way is "
-            "detached, turned into numbers, or computed under `no_grad`."
+            f"No gradient reaches {shown(difference.path)}: it is not used, or a tensor in between is "
+            "detached, converted to numbers, or computed under `no_grad`."
         )
     if yours.type == "None":
         text = f"{shown(difference.path)} is None; it should be {_a(wanted.type)}."
         if difference.returns_nothing:
-            return f"{text} Your function is to change what it is given."
-        return f"{text} Is a `return` missing, or is None handed on?"
+            return f"{text} Your function should change its arguments."
+        return f"{text} Is a `return` missing, or do you return a None?"
     text = f"{shown(difference.path)} is {_a(yours.type)}; it should be {_a(wanted.type)}."
     return " ".join([text, *_keys(difference)])
 
@@ -231,12 +231,12 @@ def _listed(names: Sequence[str]) -> str:
 
 def _shape(difference: Difference, _: float) -> str:
     yours, wanted = _pair(difference)
-    mine = f"shape {yours.shape}" if yours.shape is not None else "another shape"
+    mine = f"shape {yours.shape}" if yours.shape is not None else "a different shape"
     text = f"{shown(difference.path)} has {mine}; it should be {wanted.shape}."
     if yours.shape is None or wanted.shape is None:
         return text
     if sorted(yours.shape) == sorted(wanted.shape):
-        return f"{text} The sizes are right, their order is not."
+        return f"{text} The sizes are right, but their order is not."
     if [s for s in yours.shape if s != 1] == [s for s in wanted.shape if s != 1]:
         return f"{text} They differ by axes of length 1, which decide how arrays broadcast."
     if len(yours.shape) != len(wanted.shape):
@@ -251,7 +251,7 @@ def _dtype(difference: Difference, _: float) -> str:
 
 def _device(difference: Difference, _: float) -> str:
     yours, wanted = _pair(difference)
-    where = f"it should be on {wanted.device}, as the inputs do"
+    where = f"it should be on {wanted.device}, like the inputs"
     return f"{shown(difference.path)} is on {yours.device}; {where}."
 
 

@@ -127,7 +127,7 @@ class AnswerRun:
         while self._left:
             if time.monotonic() > self._deadline:
                 self._settle_all(
-                    "timed_out", f"Not run: {LONGEST_DAY:g} seconds were spent before it."
+                    "timed_out", f"Not run: the checks before it took {LONGEST_DAY:g} seconds."
                 )
                 break
             worker = self._workers.take(self._judge.torch_on)
@@ -310,5 +310,5 @@ def _names(claimed: Any) -> list[str]:
 
 def _missing(file: str, names: list[str]) -> str:
     which = " and ".join(f"`{name}`" for name in names)
-    remedy = "The name must be exactly that; `course reset` gives the stub again."
+    remedy = "The name must match exactly; `course reset` restores the stub."
     return f"{file} defines no {which}. {remedy}"
