@@ -285,7 +285,7 @@ class AnswerRun:
         self._stops[exercise] = self._stops.get(exercise, 0) + 1
         if self._stops[exercise] >= most:
             before = "a check" if most == 1 else f"{most} checks"
-            told = f"Not run: {before} of `{exercise}` before it ended so. {why}"
+            told = f"Not run, because {before} of `{exercise}` ended the same way: {why}"
             for other in list(self._left.values()):
                 if other.exercise == exercise:
                     self._settle(other.name, Attempt(None, status, told))
