@@ -29,8 +29,8 @@ PLAIN = re.compile(r"[\w.=-]+")  # what no shell asks to be quoted
 def verdict(
     result: DayResult, most_printed: int = MOST_PRINTED_LINES, seed: int = 0
 ) -> RenderableType:
-    """A day: each exercise with its core checks, the first failure of all in full, and once there
-    is none, what would make the day watertight.
+    """Show a day: each exercise with its core checks, the first failure in full, and, if none
+    fails, what would make the day watertight.
 
     Args:
         result: the result of the day.

@@ -149,7 +149,7 @@ def on_devices(
 
 
 def module_with(mistakes: Sequence[Misconception], day: Day) -> ModuleType | None:
-    """The day's reference with several mistakes at once; None where they cannot be made together.
+    """Return the day's reference with several mistakes at once; None if they cannot be combined.
 
     Two may change the same code, and only in one order: each is tried.
     """

@@ -168,7 +168,9 @@ class Run:
         write_whole(self.config, settings.as_yaml().encode())
 
     def facts(self) -> dict[str, Any]:
-        """What the last readable checkpoint says of the run; nothing if there is none."""
+        """Return what the last readable checkpoint records about the run; nothing if there is no
+        checkpoint.
+        """
         for path in (self.state, previous(self.state)):
             try:
                 return read_state(path).facts

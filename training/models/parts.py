@@ -146,7 +146,7 @@ def needed(provider: PartsProvider | None) -> PartsProvider:
     """Return the provider, if a learner's parts are needed.
 
     Raises:
-        Refused: there is none.
+        Refused: there is no provider.
     """
     if provider is None:
         raise Refused(
