@@ -142,7 +142,7 @@ def test_very_large_scores(answer, very_far, dtype):
 
 @pytest.mark.watertight("arrays that lie otherwise in memory, as after a transposition")
 def test_memory_layout(answer, turned):
-    """Column by column in memory instead of row by row: the same numbers."""
+    """An array that is stored by columns gives the same result as one stored by rows."""
     return {"weights": answer.softmax(**turned)}
 
 
@@ -215,7 +215,7 @@ def test_log_very_large_scores(answer, very_far, dtype):
 
 @pytest.mark.watertight("arrays that lie otherwise in memory, as after a transposition")
 def test_log_memory_layout(answer, turned):
-    """Column by column in memory instead of row by row: the same numbers."""
+    """An array that is stored by columns gives the same result as one stored by rows."""
     return {"log_weights": answer.log_softmax(**turned)}
 
 

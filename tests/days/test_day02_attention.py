@@ -143,7 +143,7 @@ def test_without_a_batch(answer, unbatched):
 
 
 def test_scale(answer, wide):
-    """Wide vectors: the scores are divided by √d_k before the softmax."""
+    """The scores are divided by √d_k before the softmax, which matters for wide vectors."""
     return observe(answer.attention(**wide))
 
 
@@ -189,7 +189,7 @@ def test_one_key(answer, one_key):
 
 @pytest.mark.watertight("arrays that lie otherwise in memory, as after a transposition")
 def test_memory_layout(answer, turned):
-    """Column by column in memory instead of row by row: the same numbers."""
+    """An array that is stored by columns gives the same result as one stored by rows."""
     return observe(answer.attention(**turned))
 
 

@@ -235,7 +235,9 @@ def test_layer_norm_far_from_zero(answer, far_from_zero):
 
 @pytest.mark.watertight("a variance as small as ε, where it shows how ε is added")
 def test_layer_norm_small_variance(answer, nearly_constant):
-    """A variance about as small as ε = 1e-5: ε is added to it, under the root."""
+    """ε is added to the variance, under the root, which matters for a variance as small as ε =
+    1e-5.
+    """
     return {"normed": answer.layer_norm(**nearly_constant)}
 
 
@@ -260,7 +262,9 @@ def test_layer_norm_dtype(answer, norm_of_dtype, dtype):
 
 
 def test_feed_forward(answer, network):
-    """Two layers with a ReLU between them, the same at every position."""
+    """The network has two layers with a ReLU between them, and computes each position in the same
+    way.
+    """
     return {"output": answer.feed_forward(**network)}
 
 
@@ -302,7 +306,7 @@ def test_encoder_layer(answer, layer):
 @pytest.mark.watertight("sizes of one, where an axis is easily lost")
 @pytest.mark.parametrize("edge", ["B=1", "T=1", "h=1", "d_k=1"])
 def test_encoder_layer_at_the_edge(answer, layer_at_the_edge, edge):
-    """One sequence, one token, one head, or heads of width 1, with a mask."""
+    """The result is right for one sequence, one token, one head, or heads of width 1, with a mask."""
     return {"output": answer.encoder_layer(**layer_at_the_edge)}
 
 

@@ -192,7 +192,7 @@ def test_attention_backward_with_one_key(answer, one_key):
 
 @pytest.mark.watertight("gradients in the ten thousands, as an unlucky batch brings them")
 def test_attention_backward_of_large_gradients(answer, large):
-    """Gradients of ±10 000 in float32: nothing is cut off."""
+    """Gradients of ±10 000 in float32 are not clipped."""
     return observe(answer.attention_backward(**large))
 
 

@@ -256,8 +256,8 @@ MISCONCEPTIONS = [
                 {"wide / math.sqrt(2)": "wide"},
             ),
             "gelu_always_by_sigmoid": (
-                "Both your curves are x · σ(1.702 x), a third form, from the same paper. This form is off by up to 0.02. \"none\" should use the "
-                "error function, and \"tanh\" the form with the cubic term.",
+                'Both your curves are x · σ(1.702 x), a third form, from the same paper. This form is off by up to 0.02. "none" should use the '
+                'error function, and "tanh" the form with the cubic term.',
                 {"(wide / math.sqrt(2)).erf()": "2 * (1.702 * wide).sigmoid() - 1", "signed = (... * _).tanh()": "signed = 2 * (1.702 * wide).sigmoid() - 1"},
             ),
             "gelu_half_forgotten": (
