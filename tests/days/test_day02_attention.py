@@ -143,7 +143,7 @@ def test_without_a_batch(answer, unbatched):
 
 
 def test_scale(answer, wide):
-    """The scores are divided by √d_k before the softmax, which matters for wide vectors."""
+    """The scores are divided by √d_k before the softmax."""
     return observe(answer.attention(**wide))
 
 
@@ -153,7 +153,7 @@ def test_large_scores(answer, large):
 
 
 def test_mask(answer, masked):
-    """Where the mask is False the weight is 0, and the other weights sum to 1."""
+    """The weight is 0 where the mask is False, and the other weights sum to 1."""
     return observe(answer.attention(**masked))
 
 
@@ -165,7 +165,7 @@ def test_mask_hides_the_highest_score(answer, masked_large):
 @pytest.mark.watertight("scores of up to a million, as training that goes wrong has them")
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_mask_among_very_large_scores(answer, masked_very_large, dtype):
-    """A hidden key has the weight 0 even where all visible scores are below −10 000."""
+    """A hidden key has the weight 0 even if all visible scores are below −10 000."""
     return observe(answer.attention(**masked_very_large))
 
 

@@ -511,7 +511,7 @@ def test_texts(answer, build, config, texts, full_texts, padded, given):
 
 @pytest.mark.parametrize("shape", ["1 1 T", "1 T T", "B T T"])
 def test_mask(answer, build, config, under_a_mask, shape):
-    """A mask holds with or without axes of its own for the batch and for the queries."""
+    """A mask may have a batch axis and a query axis of length 1."""
     model = build(answer.BERT, config)
     return {"logits": model(**under_a_mask)}
 
