@@ -162,7 +162,7 @@ def test_mask_hides_the_highest_score(answer, masked_large):
     return observe(answer.attention(**masked_large))
 
 
-@pytest.mark.watertight("scores of up to a million, as training that goes wrong has them")
+@pytest.mark.watertight("scores of up to a million, as in training that goes wrong")
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_mask_among_very_large_scores(answer, masked_very_large, dtype):
     """A hidden key has the weight 0 even if all visible scores are below −10 000."""
@@ -187,7 +187,7 @@ def test_one_key(answer, one_key):
     return observe(answer.attention(**one_key))
 
 
-@pytest.mark.watertight("arrays that lie otherwise in memory, as after a transposition")
+@pytest.mark.watertight("arrays with a different memory layout, as after a transposition")
 def test_memory_layout(answer, turned):
     """An array that is stored by columns gives the same result as one stored by rows."""
     return observe(answer.attention(**turned))

@@ -246,7 +246,7 @@ def test_layer_norm_eps(answer, with_eps):
     return {"normed": answer.layer_norm(**with_eps)}
 
 
-@pytest.mark.watertight("vectors without any variance, which only ε keeps from NaN")
+@pytest.mark.watertight("vectors without variance, for which only ε prevents NaN")
 def test_layer_norm_constant_vectors(answer, constant_vectors):
     """For a vector of equal numbers the result is the bias, not NaN."""
     return {"normed": answer.layer_norm(**constant_vectors)}
@@ -323,7 +323,7 @@ def test_encoder_layer_nothing_to_attend_to(answer, nothing_to_attend_to):
     return {"output": answer.encoder_layer(**nothing_to_attend_to)}
 
 
-@pytest.mark.watertight("sums as quiet as ε, where it shows whose ε the layer uses")
+@pytest.mark.watertight("sums as small as ε, which show whose ε the layer uses")
 def test_encoder_layer_quiet(answer, quiet_layer):
     """For a sum with a standard deviation near √ε, the layer's norms add ε as `layer_norm` does."""
     return {"output": answer.encoder_layer(**quiet_layer)}

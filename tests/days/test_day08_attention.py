@@ -186,7 +186,7 @@ def test_attention(answer, inputs):
     return seen(answer.attention(**inputs))
 
 
-@pytest.mark.watertight("other axes in front than batch and heads, which change nothing")
+@pytest.mark.watertight("leading axes other than batch and heads, which change nothing")
 @pytest.mark.parametrize("leading", [0, 1, 3])
 def test_leading_dimensions(answer, inputs_of_rank, leading):
     """There may be any number of leading axes, or none."""
@@ -205,7 +205,9 @@ def test_large_scores(answer, large_scores):
     return seen(answer.attention(**large_scores))
 
 
-@pytest.mark.watertight("heads are split by a transposition, and a `view` of the result raises")
+@pytest.mark.watertight(
+    "heads are split by a transposition, and a `view` of the result raises an error"
+)
 def test_memory(answer, split_from_heads):
     """Transposed tensors, which are not contiguous, give the same result."""
     return seen(answer.attention(**split_from_heads))
@@ -261,7 +263,7 @@ def test_gradients(answer, inputs):
     return {"gradients": gradients(inputs)}
 
 
-@pytest.mark.watertight("one NaN on the way back ends a run, hours after the loss looked well")
+@pytest.mark.watertight("one NaN in a backward pass ends a run, hours after the loss looked fine")
 def test_gradients_with_nothing_to_attend_to(answer, empty_rows):
     """If a query may attend to nothing, its gradient is 0, and the other gradients do not change."""
     inputs = wanting_gradients(empty_rows)
@@ -299,7 +301,7 @@ def test_halves_with_nothing_to_attend_to(answer, empty_rows_of_dtype, dtype):
     return seen(answer.attention(**empty_rows_of_dtype))
 
 
-@pytest.mark.watertight("scores down to minus a million, as training that goes wrong has them")
+@pytest.mark.watertight("scores down to minus a million, as in training that goes wrong")
 @pytest.mark.parametrize("dtype", ["float64", "float32", *HALVES])
 def test_low_scores(answer, low_scores, dtype):
     """A forbidden key gets no weight, even if the allowed key has a score of minus a million."""

@@ -155,7 +155,7 @@ def test_self_attention(answer, build, square, shape):
     return {"output": module(x, x, x, square["mask"])}
 
 
-@pytest.mark.watertight("a batch, a sequence or a head of one is where squeezed axes go astray")
+@pytest.mark.watertight("a batch, a sequence or a head of one, where squeezing goes wrong")
 @pytest.mark.parametrize("edge", ["B=1", "T_q=1", "T_k=1", "h=1", "d_k=1"])
 def test_at_the_edge(answer, build, at_the_edge, edge):
     """The result is right for one sequence, one query, one key, one head, or heads of width 1, with
@@ -271,7 +271,7 @@ def test_dropout_of_weights(answer, build, a_key_alone, dropout):
 # --- Where nobody looks at the weights ------------------------------------------------------------
 
 
-@pytest.mark.watertight("a faster way through the same module must not be another function")
+@pytest.mark.watertight("a faster path through the same module must compute the same function")
 @pytest.mark.parametrize("mode", ["trained", "evaluated"])
 def test_without_keeping_weights(answer, build, nothing_to_attend_to, mode):
     """A module with a switch `keep_weights` has the same output if the switch is off."""
@@ -295,7 +295,7 @@ def test_gradients(answer, build, given):
     return {"gradients": gradients(inputs) | without_key_bias(gradients(module))}
 
 
-@pytest.mark.watertight("one NaN on the way back ends a run, hours after the loss looked well")
+@pytest.mark.watertight("one NaN in a backward pass ends a run, hours after the loss looked fine")
 def test_gradients_with_nothing_to_attend_to(answer, build, nothing_to_attend_to):
     """If a query may attend to nothing, its gradient is 0, and the other gradients do not change."""
     given = nothing_to_attend_to

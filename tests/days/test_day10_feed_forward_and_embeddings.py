@@ -159,7 +159,7 @@ def test_feed_forward(answer, build, widths, x):
     return {"output": build(answer.PositionwiseFeedForward, **widths, dropout=0.0)(x)}
 
 
-@pytest.mark.watertight("other axes in front than batch and time, which change nothing")
+@pytest.mark.watertight("leading axes other than batch and time, which change nothing")
 @pytest.mark.parametrize("leading", [0, 1, 3])
 def test_feed_forward_leading_dimensions(answer, build, widths, x_of_rank, leading):
     """The input may be one vector, or have any number of leading axes."""
@@ -219,7 +219,9 @@ def test_embeddings(answer, build, table, tokens):
     return {"output": build(answer.Embeddings, **table)(tokens)}
 
 
-@pytest.mark.watertight("ids that are no batch of sequences, though each is looked up by itself")
+@pytest.mark.watertight(
+    "ids that are not a batch of sequences, although each id is looked up separately"
+)
 @pytest.mark.parametrize("leading", [0, 2])
 def test_embeddings_leading_dimensions(answer, build, table, tokens_of_rank, leading):
     """The ids may be one sequence, or have any number of leading axes."""
@@ -234,7 +236,9 @@ def test_embeddings_gradients(answer, build, table, every_token):
     return {"output": output, "gradients": gradients(module)}
 
 
-@pytest.mark.watertight("a table that starts too wide drowns the positions that are added to it")
+@pytest.mark.watertight(
+    "an embedding that is initialized too wide drowns the positions that are added to it"
+)
 @pytest.mark.constant("mean", "it holds whatever is drawn")
 @pytest.mark.constant("deviation", "it holds whatever is drawn")
 @pytest.mark.constant("normal", "it holds whatever is drawn")

@@ -173,7 +173,7 @@ def test_layer_norm(answer, build, x):
     return {"normed": build(answer.LayerNorm, x.size(-1))(x)}
 
 
-@pytest.mark.watertight("other axes in front than batch and time, which change nothing")
+@pytest.mark.watertight("leading axes other than batch and time, which change nothing")
 @pytest.mark.parametrize("leading", [0, 1, 3])
 def test_layer_norm_leading_dimensions(answer, build, x_of_rank, leading):
     """With any number of leading axes, the last axis holds the features."""

@@ -19,7 +19,7 @@ from course.checks.authoring import (
 )
 from implementation import Decoder, Encoder, attention
 
-AXES = "other axes in front than batch and time, which change nothing"
+AXES = "leading axes other than batch and time, which change nothing"
 DEFAULTS = ["n", "d_model", "d_ff", "h", "dropout", "norm", "tie"]
 
 

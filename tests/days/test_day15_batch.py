@@ -163,7 +163,7 @@ def test_usual_pad(answer, padded):
     return seen(answer.Batch(padded["src"], padded["tgt"]))
 
 
-@pytest.mark.watertight("padding that stands before words, or between them")
+@pytest.mark.watertight("padding before words, or between them")
 def test_padding_anywhere(answer, holes):
     """Padding is hidden at every position, and a padded query still attends to its real earlier
     keys.
@@ -171,7 +171,7 @@ def test_padding_anywhere(answer, holes):
     return seen(answer.Batch(**holes))
 
 
-@pytest.mark.watertight("rows of nothing but padding, which fill up a last batch")
+@pytest.mark.watertight("rows that are all padding, which fill up a last batch")
 def test_nothing_but_padding(answer, nothing_real):
     """A row that is all padding has nothing to attend to, and no tokens are counted."""
     return seen(answer.Batch(**nothing_real))
@@ -189,7 +189,7 @@ def test_shortest_target(answer, shortest_target):
     return seen(answer.Batch(**shortest_target))
 
 
-@pytest.mark.watertight("a batch to read only, as decoding has it")
+@pytest.mark.watertight("a batch without a target, as in decoding")
 def test_source_alone(answer, source_alone):
     """Without a target, source and source mask are set, and the other four attributes are None."""
     return seen(answer.Batch(**source_alone))

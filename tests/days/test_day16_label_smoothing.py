@@ -191,14 +191,14 @@ def test_one_row(answer, build, made, one_row):
     return {"loss": loss(one_row["log_probs"], one_row["target"])}
 
 
-@pytest.mark.watertight("all of ε, where 0 · log 0 comes up")
+@pytest.mark.watertight("an ε of 1, where 0 · log 0 occurs")
 def test_everything_spread(answer, build, made, rows):
     """With ε = 1, the correct class gets nothing, and 0 · log 0 is 0."""
     loss = build(answer.LabelSmoothing, made["size"], made["padding_idx"], 1.0)
     return {"loss": loss(rows["log_probs"], rows["target"])}
 
 
-@pytest.mark.watertight("log-probabilities of −1000, of which exp is 0")
+@pytest.mark.watertight("log-probabilities of −1000, whose exponential is 0")
 def test_certain(answer, build, made, certain):
     """Log-probabilities of −1000 give a finite loss, which does not need the probabilities
     themselves.
@@ -207,7 +207,7 @@ def test_certain(answer, build, made, certain):
     return {"loss": loss(certain["log_probs"], certain["target"])}
 
 
-@pytest.mark.watertight("tensors that lie otherwise in memory, as after a transposition")
+@pytest.mark.watertight("tensors with a different memory layout, as after a transposition")
 def test_memory_by_columns(answer, build, made, by_columns):
     """Tensors that are not contiguous, as after a transposition, give the same result."""
     loss = build(answer.LabelSmoothing, **made)
@@ -272,7 +272,7 @@ def test_dtype(answer, build, made, of_dtype, dtype):
     return {"loss": output, "gradients": gradients(inputs)}
 
 
-@pytest.mark.watertight("float64, which is not to lose half of its digits on the way")
+@pytest.mark.watertight("float64, which should not lose half of its digits")
 @pytest.mark.parametrize("dtype", ["float64"])
 def test_double(answer, build, made, of_dtype, dtype):
     """In float64, the loss is computed in float64."""

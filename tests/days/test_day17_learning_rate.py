@@ -127,7 +127,7 @@ def test_first_steps(answer, factored):
     return {"rates": [plain(answer.rate(step, **factored)) for step in (1, 2, 3)]}
 
 
-@pytest.mark.watertight("step 0, which schedulers ask for before the first step")
+@pytest.mark.watertight("step 0, which schedulers pass before the first step")
 def test_step_0(answer, factored):
     """Step 0, which a scheduler passes before the first step, has the learning rate of step 1."""
     return {f"at step {step}": plain(answer.rate(step, **factored)) for step in (0, 1)}

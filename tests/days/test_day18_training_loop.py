@@ -298,7 +298,7 @@ def test_a_step_for_each_batch(answer, build, sizes, pairs, lr):
     }
 
 
-@pytest.mark.watertight("gradients that somebody else's `backward` has left behind")
+@pytest.mark.watertight("gradients that an earlier `backward` has left")
 def test_gradients_from_before(answer, build, sizes, one_pair, lr):
     """Gradients from before the call do not influence the first step."""
     model = build(tiny, sizes)
@@ -439,7 +439,7 @@ def test_dtype(answer, build, sizes, one_pair, lr, dtype):
     return {"parameters": trained(model)}
 
 
-@pytest.mark.watertight("half precision, whose sums overflow soon")
+@pytest.mark.watertight("half precision, in which sums overflow soon")
 def test_total_of_halves(answer, build, sizes, full_pairs):
     """Losses in float16 may add up to more than its maximum, 65504."""
     model = build(tiny, sizes, dtype="float16")

@@ -203,7 +203,7 @@ def test_likeliest_tokens(answer, no_end):
     return {"tokens": answer.greedy_decode(model, **call)}
 
 
-@pytest.mark.watertight("room for a single token")
+@pytest.mark.watertight("a `max_len` of a single token")
 def test_start_alone(answer, start_alone):
     """`max_len` counts the start symbol: with a `max_len` of 1, the result is the start symbol."""
     model, call = staged(start_alone)
@@ -222,7 +222,7 @@ def test_source_mask(answer, hidden_tokens):
     return {"tokens": answer.greedy_decode(model, **call)}
 
 
-@pytest.mark.watertight("ids in another integer dtype, as a data loader may keep them")
+@pytest.mark.watertight("ids in a different integer dtype, as a data loader may return them")
 def test_whole_numbers(answer, short_integers):
     """Tokens are int64, whatever integer dtype the source has."""
     model, call = staged(short_integers)

@@ -532,19 +532,19 @@ def test_beam_of_one(answer, greedy_rows):
     return {"tokens": answer.beam_search(Script(greedy_rows["log_probs"]), **greedy_rows["call"])}
 
 
-@pytest.mark.watertight("room for a single token")
+@pytest.mark.watertight("a `max_len` of a single token")
 def test_start_alone(answer, start_alone):
     """`max_len` counts the start symbol: with a `max_len` of 1, the result is the start symbol."""
     return {"tokens": answer.beam_search(Script(start_alone["log_probs"]), **start_alone["call"])}
 
 
-@pytest.mark.watertight("room for one token after the start")
+@pytest.mark.watertight("a `max_len` of one token after the start")
 def test_one_place(answer, one_place):
     """With a `max_len` of 2, the only new token is the most likely one, even if it is the end."""
     return {"tokens": answer.beam_search(Script(one_place["log_probs"]), **one_place["call"])}
 
 
-@pytest.mark.watertight("ids in another integer dtype, as a data loader may keep them")
+@pytest.mark.watertight("ids in a different integer dtype, as a data loader may return them")
 def test_whole_numbers(answer, short_integers):
     """Tokens are int64, whatever integer dtype the source has."""
     model = Script(short_integers["log_probs"])
@@ -575,7 +575,7 @@ def test_batch(answer, everything):
     return {"tokens": answer.beam_search(Script(everything["log_probs"]), **everything["call"])}
 
 
-@pytest.mark.watertight("a beam wider than the vocabulary, which fills up as it goes on")
+@pytest.mark.watertight("a beam wider than the vocabulary, which fills up in later steps")
 def test_wider_than_the_vocabulary(answer, wider_than_the_vocabulary):
     """A beam may be wider than the vocabulary; it fills up in later steps."""
     model = Script(wider_than_the_vocabulary["log_probs"])
@@ -638,7 +638,7 @@ def test_usual_alpha(answer, usual_penalty):
     return {"tokens": answer.beam_search(model, **usual_penalty["call"])}
 
 
-@pytest.mark.watertight("races so close that one token more or less in the length decides them")
+@pytest.mark.watertight("scores so close that one token more or less in the length decides")
 def test_what_counts(answer, close_races):
     """The length counts the tokens after the start symbol, including the end."""
     return {"tokens": answer.beam_search(Script(close_races["log_probs"]), **close_races["call"])}
@@ -650,21 +650,21 @@ def test_cut_off(answer, cut_off):
     return {"tokens": answer.beam_search(Script(cut_off["log_probs"]), **cut_off["call"])}
 
 
-@pytest.mark.watertight("a late winner, which a search that stops early never sees")
+@pytest.mark.watertight("a late winner, which a search that stops early never finds")
 def test_overtaken_at_last(answer, overtaken_at_last):
     """An unfinished hypothesis is dropped only if it cannot win, even by becoming longer."""
     model = Script(overtaken_at_last["log_probs"])
     return {"tokens": answer.beam_search(model, **overtaken_at_last["call"])}
 
 
-@pytest.mark.watertight("a late winner, which a search that stops early never sees")
+@pytest.mark.watertight("a late winner, which a search that stops early never finds")
 def test_overtaken_soon(answer, overtaken_soon):
     """An unfinished hypothesis is not compared with a finished one by its log-probability alone."""
     model = Script(overtaken_soon["log_probs"])
     return {"tokens": answer.beam_search(model, **overtaken_soon["call"])}
 
 
-@pytest.mark.watertight("a late winner, which a search that stops early never sees")
+@pytest.mark.watertight("a late winner, which a search that stops early never finds")
 def test_overtaken_by_one_left(answer, overtaken_by_one_left):
     """Even if as many hypotheses have ended as the beam is wide, an unfinished one can still win."""
     model = Script(overtaken_by_one_left["log_probs"])

@@ -330,7 +330,7 @@ def test_equally_close_references(answer, equally_close):
     return {"score": score(answer.bleu(**equally_close))}
 
 
-@pytest.mark.watertight("orders without any match, as a small or a bad corpus has them")
+@pytest.mark.watertight("orders without any match, as in a small or a bad corpus")
 @pytest.mark.parametrize("longest", [3, 2, 1])
 def test_without_long_matches(answer, without_long_matches, longest):
     """Orders without a match are smoothed: the first counts as half a match, the second as a
@@ -339,7 +339,7 @@ def test_without_long_matches(answer, without_long_matches, longest):
     return {"score": score(answer.bleu(**without_long_matches))}
 
 
-@pytest.mark.watertight("translations in which nothing is right")
+@pytest.mark.watertight("translations without any match")
 @pytest.mark.constant(
     "score of strangers", "score of three words", "nothing matches, nothing counts"
 )
@@ -362,7 +362,7 @@ def test_perfect_score(answer, one_stream):
     }
 
 
-@pytest.mark.watertight("a hypothesis without a word")
+@pytest.mark.watertight("an empty hypothesis")
 def test_empty_hypothesis(answer, with_a_silent_one):
     """Counts are added up over the corpus before the division, including empty hypotheses."""
     return {"score": score(answer.bleu(**with_a_silent_one))}

@@ -529,7 +529,7 @@ def test_large_logits(answer, large):
     return {"probabilities": answer.distribution(**large)}
 
 
-@pytest.mark.watertight("what a small temperature makes of logits is soon too large for float16")
+@pytest.mark.watertight("logits divided by a small temperature are soon too large for float16")
 def test_large_logits_in_half_precision(answer, far_apart):
     """Logits in float16 are divided in float32, so that nothing overflows."""
     return {"probabilities": answer.distribution(**far_apart)}
@@ -548,7 +548,7 @@ def test_forbidden_tokens(answer, forbidding):
     }
 
 
-@pytest.mark.watertight("a vocabulary of one is where squeezed axes go astray")
+@pytest.mark.watertight("a vocabulary of one token, where squeezing goes wrong")
 def test_one_token(answer, one_token):
     """A vocabulary with a single token works."""
     return {"probabilities": answer.distribution(one_token, 0.5, 1, 0.5)}
@@ -613,7 +613,7 @@ def test_one_token_a_row(answer, permitted, axes):
     return {"tokens": answer.sample(permitted)}
 
 
-@pytest.mark.watertight("a batch of one is where squeezed axes go astray")
+@pytest.mark.watertight("a batch of one, where squeezing goes wrong")
 def test_a_single_row(answer, permitted_alone):
     """A batch of one row gets a batch of one id."""
     return {"tokens": answer.sample(permitted_alone)}
@@ -705,7 +705,7 @@ def test_longer_than_the_context(answer, beyond, prompt):
     return {"tokens": answer.generate(model.eval(), **call)}
 
 
-@pytest.mark.watertight("one row, one token or none is where loops and slices go astray")
+@pytest.mark.watertight("one row, one token or none, where loops and slices go wrong")
 @pytest.mark.parametrize("edge", ["B=1", "T=1", "context=1", "nothing to add"])
 def test_at_the_edge(answer, at_the_edge, edge):
     """The result is right for one row, a prompt of one token, a context of one token, or no new
@@ -715,7 +715,7 @@ def test_at_the_edge(answer, at_the_edge, edge):
     return {"tokens": answer.generate(model, **call)}
 
 
-@pytest.mark.watertight("no token ends a text here, and `max_new_tokens` are asked for")
+@pytest.mark.watertight("no token ends a text here, so `max_new_tokens` are generated")
 def test_no_token_ends_a_text(answer, permitted_alone):
     """Exactly `max_new_tokens` tokens are added, whichever tokens are drawn."""
     vocab, rows = permitted_alone.size(1), permitted_alone.argmax(dim=1, keepdim=True)
@@ -805,7 +805,7 @@ def test_modes_of_the_parts(answer, within, modes):
     }
 
 
-@pytest.mark.watertight("who stops a long generation by hand goes on training afterwards")
+@pytest.mark.watertight("a training run may continue after a generation is stopped")
 def test_modes_after_an_error(answer, within, modes):
     """The modes are restored even if an error is raised."""
     model, call = model_and_call(within, breaks_at=2)
@@ -825,7 +825,7 @@ def test_no_gradient(answer, within):
     return {"steps that could be differentiated": model.differentiable, "tokens": tokens}
 
 
-@pytest.mark.watertight("whoever samples in the middle of a training run goes on training")
+@pytest.mark.watertight("a training run continues after sampling")
 @pytest.mark.constant("gradients are computed afterwards", "they were before")
 def test_gradients_afterwards(answer, within):
     """After `generate`, PyTorch computes gradients again."""

@@ -456,7 +456,7 @@ def test_axes(answer, of_axes, axes):
     return {"labels": labels, "labels in the inputs' shape": labels.reshape(inputs.shape)}
 
 
-@pytest.mark.watertight("special ids are a set by nature, and some tokenizers give them as one")
+@pytest.mark.watertight("special ids are naturally a set, and some tokenizers return them as a set")
 @pytest.mark.parametrize("kind", ["tuple", "set"])
 def test_special_ids_of_another_kind(answer, with_special, kind):
     """The special ids may be a list, a tuple or a set."""
@@ -552,7 +552,7 @@ def test_eps(answer, build, large_eps):
     return {"logits": build(answer.BERT, large_eps["config"])(**large_eps["texts"])}
 
 
-@pytest.mark.watertight("a batch or a text of one is where squeezed axes go astray, or of none")
+@pytest.mark.watertight("a batch or a text of one, or of none, where squeezing goes wrong")
 @pytest.mark.parametrize("edge", ["B=1", "T=1", "T=0", "B=0"])
 def test_at_the_edge(answer, build, config, at_the_edge, edge):
     """The result is right for one text, texts of one token, and no texts."""
@@ -605,7 +605,7 @@ def _not_dropped(model, x):
                 yield f"layers.{index}.sublayer.{place}"
 
 
-@pytest.mark.watertight("dropped twice, or before the norm, more is lost than the config says")
+@pytest.mark.watertight("with dropout twice, or before the norm, more is lost than the config says")
 @pytest.mark.constant("tenths dropped", "it is the config's dropout")
 def test_dropout_of_the_embedding(answer, build, halving, many_texts):
     """Dropout is applied once to the normalized sum, and the remaining values are scaled up."""
@@ -664,7 +664,9 @@ def _fault(deviation):
     return next((words for words, end in bounds.items() if deviation < end), "far too wide")
 
 
-@pytest.mark.watertight("published code cuts the normal off, and a rare large weight is an outlier")
+@pytest.mark.watertight(
+    "published code truncates the normal distribution, which avoids rare outliers"
+)
 @pytest.mark.constant("beyond two deviations", "nothing")
 def test_start_is_cut_off(answer, roomy):
     """Initial weights are within two standard deviations of 0, which is 0.04."""
@@ -676,7 +678,7 @@ def test_start_is_cut_off(answer, roomy):
     }
 
 
-@pytest.mark.watertight("a model that is saved has to load under the names that others use, too")
+@pytest.mark.watertight("a saved model has to load under the usual names")
 def test_state_dict(answer, build, config, texts):
     """The state dict holds each parameter once, and nothing else, before a call and after it."""
     model = build(answer.BERT, config)

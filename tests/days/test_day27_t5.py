@@ -12,9 +12,7 @@ from variants.t5 import T5Config
 
 BOTH_WAYS = [True, False]
 ODD = pytest.param("odd", marks=pytest.mark.watertight("sizes that cannot be halved evenly"))
-NARROW = pytest.param(
-    "int32", marks=pytest.mark.watertight("positions counted in int32 are as good")
-)
+NARROW = pytest.param("int32", marks=pytest.mark.watertight("positions may be int32"))
 ROUNDED = "a logarithm that comes out as 2.9999999 for 3 puts a distance into the bucket below"
 NOT_CAUSAL = "published code takes a mask with a row for each query as it is, future included"
 KEPT = "a bias that is kept must be that of the table as it is now"
@@ -243,7 +241,7 @@ def test_edges(answer, on_an_edge):
     }
 
 
-@pytest.mark.watertight("distances come as a table, but also as a row, or alone")
+@pytest.mark.watertight("distances may be a table, a row, or a single number")
 @pytest.mark.parametrize("axes", [0, 1, 3])
 def test_shape(answer, of_shape, axes):
     """The buckets have the shape of the relative positions, which may have any shape."""
@@ -260,7 +258,7 @@ def test_parameters(answer, config_of_either, gated):
     return {"parameters": shapes(model), "its config's d_model": model.config.d_model}
 
 
-@pytest.mark.watertight("what is saved has to load into another's model, key by key")
+@pytest.mark.watertight("a saved model has to load into other people's code, key by key")
 def test_state_dict(answer, config, pair, device):
     """The state dict holds the parameters and nothing else, before a call and after it."""
     model = answer.T5(config).to(device)

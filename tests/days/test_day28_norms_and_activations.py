@@ -10,7 +10,7 @@ CURVES = ["none", "tanh"]
 LARGE = "features of 300 are common in a trained stack, and float16 ends at 65504"
 SHAPES = "one number alone, or none at all, has a shape like any other"
 KEPT = "whatever a module keeps of one call must still be right in the next"
-ONE_NAN = "one NaN on the way back ends a run, hours after the loss looked well"
+ONE_NAN = "one NaN in a backward pass ends a run, hours after the loss looked fine"
 START = "published code starts with a deviation of its own"
 WIDE_GAIN = "in mixed precision the parameters are float32, and what they meet is not"
 
@@ -21,7 +21,7 @@ def beyond(case, why):
 
 
 OTHER_AXES = [
-    beyond(case, "other axes in front than batch and time, which change nothing")
+    beyond(case, "leading axes other than batch and time, which change nothing")
     for case in ("one vector", "four axes")
 ]
 

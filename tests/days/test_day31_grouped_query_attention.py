@@ -14,7 +14,7 @@ LOUD = (
     "in a trained model some scores are very large, and the hidden ones must stay below all of them"
 )
 KEPT = "whatever a layer keeps of one call must still be right in the next"
-EMPTY = "an empty prompt, or a chunk without queries, is a shape like any other"
+EMPTY = "an empty prompt, or a chunk without queries"
 
 
 def some_sizes(draw, **fixed):

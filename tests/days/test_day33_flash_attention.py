@@ -460,14 +460,16 @@ def test_nothing_to_attend_to(answer, too_early):
     return seen_with_gradients(answer.flash_attention, too_early)
 
 
-@pytest.mark.watertight("an empty prompt, or a chunk without queries, is a shape like any other")
+@pytest.mark.watertight("an empty prompt, or a chunk without queries")
 @pytest.mark.parametrize("missing", ["queries", "keys"])
 def test_without(answer, without, missing):
     """Without queries there are no outputs; without keys, outputs are 0."""
     return {"output": answer.flash_attention(**without)}
 
 
-@pytest.mark.watertight("heads are split by a transposition, and a `view` of the result raises")
+@pytest.mark.watertight(
+    "heads are split by a transposition, and a `view` of the result raises an error"
+)
 def test_memory_layout(answer, split_from_heads):
     """Transposed tensors, which are not contiguous, give the same results and gradients."""
     wanting = wanting_gradients(split_from_heads)

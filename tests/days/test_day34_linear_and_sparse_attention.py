@@ -18,7 +18,7 @@ from implementation import attention, subsequent_mask
 WIDTHS = "no publication has values of another width than its keys"
 AXES = "publications take a batch of heads: two leading axes"
 ALIKE = "a mask that is kept is handed out to several, and one of them may write into it"
-NOTHING = pytest.mark.watertight("a window of nothing is easily taken for no window")
+NOTHING = pytest.mark.watertight("a window of 0 is easily taken for no window")
 SINGLE = "a batch, a sequence or a width of one is where squeezed and broadcast axes go astray"
 EMPTY = "an empty prompt, or an empty memory, must not turn into NaN"
 FAR = "float32's elu(x) + 1 is 0 from −17.4 on, and the quotient of two zeros is NaN"
@@ -363,7 +363,9 @@ def test_no_keys(answer, at_the_edge, edge):
     return {"output": output.detach(), "gradients": {"query": gradients(inputs)["query"]}}
 
 
-@pytest.mark.watertight("heads are split by a transposition, and a `view` of the result raises")
+@pytest.mark.watertight(
+    "heads are split by a transposition, and a `view` of the result raises an error"
+)
 def test_memory(answer, split_from_heads):
     """Transposed tensors, which are not contiguous, give the same result."""
     return {

@@ -431,7 +431,7 @@ def test_large_gradients(answer, large, dtype):
     return clipped(answer.clip_gradients, holding(large), 0.00125)
 
 
-@pytest.mark.watertight("a model of which some parts are kept in another precision")
+@pytest.mark.watertight("a model with some parts in a different precision")
 @pytest.mark.parametrize("dtype", ["float16", "float64"])
 @pytest.mark.constant("dtype of the norm", "it is the widest, float32 at least")
 def test_mixed_gradients(answer, pieces, dtype):
@@ -483,7 +483,7 @@ def test_usual_scale(answer, a_loss, dtype):
     return {"scaled loss": answer.LossScaler().scale(a_loss)}
 
 
-@pytest.mark.watertight("a gradient that is looked at after a step that was skipped")
+@pytest.mark.watertight("a gradient that is inspected after a skipped step")
 def test_unscale_what_is_not_finite(answer, pieces, bad, init):
     """Gradients are divided even if some of them are infinite."""
     parameters = asking(pieces)
@@ -536,7 +536,7 @@ def test_no_bounds(answer, pieces, slopes, bad):
     return scales | {"parameters": high["parameters"]}
 
 
-@pytest.mark.watertight("gradients that somebody mends after they were unscaled")
+@pytest.mark.watertight("gradients that the caller changes after they were unscaled")
 def test_what_unscale_has_seen(answer, pieces, bad, init):
     """Only what `unscale_` found decides about the step, whatever happens to the gradients
     afterwards.
@@ -689,7 +689,7 @@ def test_two_outputs(answer, two, used):
     return {"outputs": outputs, "gradients": gradients(inputs)}
 
 
-@pytest.mark.watertight("a result to differentiate beside one of integers, or alone in a tuple")
+@pytest.mark.watertight("a floating-point result next to an integer one, or alone in a tuple")
 @pytest.mark.parametrize("outputs", list(TUPLES))
 def test_outputs_in_a_tuple(answer, two, outputs):
     """A tuple of one is returned as such; outputs that are not floating-point numbers pass through
@@ -799,7 +799,7 @@ def test_small_gradients_survive(answer, build, widths, batch):
     return {"norm": seen.get("norm", seen)}
 
 
-@pytest.mark.watertight("a step that was skipped, which shows in the norm alone")
+@pytest.mark.watertight("a step that was skipped, which only the norm shows")
 @pytest.mark.constant("the norm is finite", "the scaler's calls", "it is not, and all are made")
 def test_norm_of_a_skipped_step(answer, build, widths, broken, factor):
     """The norm of a skipped step is infinite or NaN, and the scaler is used as in every step."""

@@ -394,7 +394,7 @@ def test_no_gradient(answer, build, batches):
     return averaged(answer.average_gradients, models)
 
 
-@pytest.mark.watertight("the sum of halves overflows where their mean does not")
+@pytest.mark.watertight("the sum in half precision can overflow although the mean does not")
 def test_large_halves(answer, build, large):
     """The mean is right if float16 can represent it."""
     width = large[0].size(0) - 2
@@ -406,7 +406,7 @@ def test_large_halves(answer, build, large):
     }
 
 
-@pytest.mark.watertight("a step is followed by another one")
+@pytest.mark.watertight("one step is followed by the next")
 def test_two_steps(answer, build, pair, other_pair):
     """At the next step, the mean is that of the new gradients."""
     models = replicas(build, pair)

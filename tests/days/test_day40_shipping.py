@@ -18,10 +18,10 @@ from course.checks.authoring import (
 PRUNED = "a row that was pruned is all zeros, and 0/0 would be NaN"
 FAINT = "below the smallest normal number a scale has no digits left"
 HALVED = "a model is often turned into half precision after it was quantized"
-MODES = pytest.mark.watertight("what is shipped is used in evaluation mode")
+MODES = pytest.mark.watertight("a shipped model is used in evaluation mode")
 WRITTEN = "whoever asks for the matrix may write into it"
 TIES = "halfway between two integers there are two nearest ones, and one of them has to be chosen"
-SINGLE = pytest.mark.watertight("an axis of one is where squeezed and broadcast axes go astray")
+SINGLE = pytest.mark.watertight("an axis of length 1, where squeezing and broadcasting go wrong")
 NOTHING = "an empty batch, or a matrix without rows, is a shape like any other"
 HISTORY = "a module that holds what has a history cannot be copied"
 TRAINED = "scales can be trained as well, which needs their gradient"

@@ -256,7 +256,7 @@ def test_shapes(answer, matrix, shape):
     return {"result": answer.orthogonalize(matrix)}
 
 
-NO_STEP = pytest.param(0, marks=pytest.mark.watertight("no step at all"))
+NO_STEP = pytest.param(0, marks=pytest.mark.watertight("no steps at all"))
 
 
 @pytest.mark.parametrize("steps", [NO_STEP, 1, 2, 8])
