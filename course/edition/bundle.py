@@ -30,7 +30,7 @@ RECORDED = """Of each day that is not released: what its checks see, of right an
 This folder marks a student edition, and stays when it is empty but for this file.
 """
 
-FROM_THE_REFERENCE = "Earlier days' parts come from the reference, so a day can be skipped."
+FROM_THE_REFERENCE = "Earlier days' parts come from the reference, so you can skip a day."
 FROM_THEIR_OWN = "Earlier days' parts come from your own files, once those days are done."
 # What lessons run or refer to and no day asks for.
 BESIDE = (
