@@ -79,7 +79,7 @@ def multi_head_attention(
 
     Source: Vaswani et al. 2017, §3.2.2.
     """
-    # 1. Project query, key and value, biases included, and split each into heads.
+    # 1. Project query, key and value, including biases, and split each into heads.
     # 2. Make the mask fit the scores, which now have an axis for the heads.
     # 3. Attend in all heads at once.
     # 4. Combine the heads.

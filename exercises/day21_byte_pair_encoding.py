@@ -18,7 +18,7 @@ def train_bpe(text: str, vocab_size: int) -> "BPE":
     """Learn a vocabulary by repeatedly merging the most frequent pair of adjacent ids.
 
     - `text` is one sequence: nothing splits it into words first.
-    - `vocab_size` is the total number of ids, the 256 bytes included.
+    - `vocab_size` is the total number of ids, including the 256 bytes.
     - Return a `BPE` of vocab_size − 256 merges, or fewer if no pair is left.
     - Every adjacent pair counts (`aaa` has two). A pair that occurs only once is merged, too. Of equally
       frequent pairs, the one that occurs first in the sequence is merged.

@@ -72,8 +72,8 @@ def sample(
     - `temperature`, `top_k` and `top_p` are those of `distribution`.
     - `generator` is the source of randomness, on the device of `logits`; None means torch's global one.
       Draws from equal states are equal, and a draw advances the state.
-    - Return int64 ids `(…)`, one for each row: logits `(V,)` give a 0-d tensor. A token of probability 0 is
-      never drawn.
+    - Return int64 ids `(…)`, one for each row: for logits `(V,)`, a 0-d tensor. A token of probability
+      0 is never drawn.
 
     Raises:
         ValueError: as `distribution` does.

@@ -80,9 +80,9 @@ class MixtureOfDepths(nn.Module):
 
         rᵢ = wᵀ xᵢ,    f(X̃) = block(X̃) − X̃,    k = ⌊capacity · T⌋, and at least 1
 
-    - `block` is called once, as `block(x)`, on `(B, k, d_model)`, and keeps the shape; for example a
-      `Block` of day 23, or a `ParallelBlock`. Its residual connections are inside it, so what it adds
-      to a token is its output minus its input.
+    - `block` is called once, as `block(x)`, on `(B, k, d_model)`, and keeps the shape. It is, for
+      example, a `Block` of day 23, or a `ParallelBlock`. Its residual connections are inside it, so
+      what it adds to a token is its output minus its input.
     - `capacity` is the share of a sequence's tokens that the block processes. capacity · T is rounded
       down, and never below 1. If only floating-point rounding keeps the product below a whole number,
       use that whole number: 0.29 of 100 tokens are 29, although 0.29 * 100 is 28.999999999999996.

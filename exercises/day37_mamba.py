@@ -50,13 +50,13 @@ def selective_scan(
 
     - `u` is the input, `(B, T, D)`; T may be 0.
     - `delta` is the step of each channel at each token, `(B, T, D)`, used as given: the softplus has
-      already been applied. A step of 0 leaves the state as it is.
+      already been applied. A step of 0 does not change the state.
     - `a`, `(D, N)`, is used as given: it is not a logarithm. In Mamba it is negative, so that the state
       decays.
     - `b`, `(B, T, N)`, is what is written, and `c`, `(B, T, N)`, what is read, both for all channels.
       `d`, `(D,)`, is the skip connection.
-    - Return y, `(B, T, D)`, in the dtype of `u`. y_t depends on tokens up to t, t included.
-    - float16 and bfloat16 are computed in float32, the state included; float64 in float64. The result
+    - Return y, `(B, T, D)`, in the dtype of `u`. y_t depends on the tokens up to and including t.
+    - float16 and bfloat16 are computed in float32, including the state; float64 in float64. The result
       is correct to the dtype's rounding.
     - If Δ A is so low that its exponential is 0, the past is forgotten, without NaN, in the gradients
       too.

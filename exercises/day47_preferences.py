@@ -29,7 +29,7 @@ def sequence_log_probs(
       predicts label t.
     - Return a tensor `(…)` with the dtype of `logits`: for each answer, the sum of its labels'
       log-probabilities, not their mean. An answer without labels has the sum 0.
-    - The inputs are not changed. Logits of ±10⁴ give finite numbers.
+    - The inputs are not changed. For logits of ±10⁴, the results are finite.
     - Gradients reach the logits at positions with a label, and are 0 elsewhere.
 
     Raises:
