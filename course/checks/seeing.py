@@ -76,7 +76,7 @@ def see(
 def check_inputs(
     check: Check, seed: int, device: str = "cpu", transform: Transform | None = None
 ) -> dict[str, Any]:
-    """The values of a check's fixtures, by name, without `answer`."""
+    """Return the values of a check's fixtures, by name, without `answer`."""
     known: dict[str, Any] = {**check.parameters, "device": device, "seed": seed}
     wanted = [name for name in inspect.signature(check.function).parameters if name != "answer"]
     if BUILD in wanted:
@@ -106,7 +106,7 @@ def takes_tensors(check: Check) -> bool:
 
 
 def device_there(device: str, file: str | None = None) -> AbstractContextManager[None]:
-    """Within it, torch knows the device."""
+    """Register the device with torch within the context."""
     if device != PRACTICE:
         return nullcontext()
     from course.checks import practice  # torch takes a second to import
@@ -164,7 +164,7 @@ def _draw(check: Check, seed: int, fixture: str) -> Draw:
 
 
 def map_arrays(value: Any, function: Transform) -> Any:
-    """The same nested value with every array and tensor in it replaced."""
+    """Return the same nested value with every array and tensor in it replaced."""
     if isinstance(value, dict):
         return {key: map_arrays(item, function) for key, item in value.items()}
     if isinstance(value, tuple | list):
@@ -173,7 +173,9 @@ def map_arrays(value: Any, function: Transform) -> Any:
 
 
 def named_values(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
-    """Every array, tensor and number in a nested value, by its innermost key: the learner's name for it."""
+    """Return every array, tensor and number in a nested value by its innermost key, the learner's
+    name for it.
+    """
     if isinstance(value, dict):
         for key, item in value.items():
             yield from named_values(item, str(key))
