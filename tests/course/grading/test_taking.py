@@ -7,6 +7,8 @@ import zipfile
 import pytest
 
 from course.curriculum import DAYS
+from course.grading.submission.choosing import UNDERSTOOD
+from course.grading.submission.files import TOO_DEEP
 from course.grading.submission.sources import find_sources
 from course.grading.submission.taking import MOST_TOLD, nothing_found, take
 
@@ -61,7 +63,27 @@ CONTESTS = {
     "loose": (
         {"z.zip": zip_of({DAY2: b"1"}), f"a/{DAY2}": b"2"},
         f"a/{DAY2}",
-        "is in no archive",
+        "is in fewer archives",
+    ),
+    "archive in archive": (
+        {"z.zip": zip_of({"in.zip": zip_of({DAY2: b"1"}, LATER), f"a/{DAY2}": b"2"})},
+        f"z.zip/a/{DAY2}",
+        "is in fewer archives",
+    ),
+    "a version": (
+        {DAY2: b"1", "day02_attention_final_v2.py": (b"2", 9)},
+        "day02_attention_final_v2.py",
+        "is later",
+    ),
+    "other words": (
+        {f"a/{DAY2}": b"1", "plots_day02.py": (b"2", 9)},
+        f"a/{DAY2}",
+        "has a name nearer to the day's",
+    ),
+    "an old one": (
+        {"ada_day02.py": b"1", "ada_day02_old.py": (b"2", 9)},
+        "ada_day02.py",
+        "has a name nearer to the day's",
     ),
     "fewer folders": (
         {f"a/b/{DAY2}": b"1", f"z/{DAY2}": b"2"},
@@ -95,9 +117,11 @@ def test_which_counts(taken, files, winner, why):
     assert other.of_several == (why != "is the same")
     assert other.path != winner
     assert other.why == f"{winner!r} was taken, which {why}" or why in other.why
-    content = files[winner]
+    content = files.get(winner, b"2")
     assert found.files == {DAY2: content[0] if isinstance(content, tuple) else content}
-    assert one.why == ("" if winner.endswith(DAY2) else f"taken as {DAY2}")
+    told = f", {UNDERSTOOD}" if one.understood else ""
+    assert one.why == ("" if winner.endswith(DAY2) else f"taken as {DAY2}{told}")
+    assert one.understood == ("day02_attention (1)" not in winner and not winner.endswith(DAY2))
 
 
 ARCHIVES = {
@@ -157,20 +181,22 @@ def test_what_was_not_taken(taken):
     found = taken(
         {
             "exercises/day01_softmax.py": b"x",
-            "exercises/day02_atention.py": b"x",
+            "exercises/atention.py": b"x",
             "lessons/day02_attention.ipynb": b"{}",
             ".DS_Store": b"",
             "notes.txt": b"",
-            "more.zip": zip_of({"inner.zip": zip_of({DAY2: b"x"})}),
+            "more.zip": zip_of({"inner.zip": zip_of({"deep.zip": b""}), "b.7z": b"7z"}),
         }
     )
     assert [(one.path, one.name, one.why) for one in found.ignored] == [
-        ("exercises/day02_atention.py", DAY2, ""),
+        ("exercises/atention.py", DAY2, ""),
         ("notes.txt", "", ""),
         ("lessons/day02_attention.ipynb", "", "it belongs to the course"),
-        ("more.zip/inner.zip", "", "an archive within an archive is not opened"),
+        ("more.zip/b.7z", "", found.ignored[3].why),
+        ("more.zip/inner.zip/deep.zip", "", TOO_DEEP),
     ]
-    assert found.ignored_count == 4
+    assert "it was not opened: 'more.zip/b.7z' cannot be read" in found.ignored[3].why
+    assert found.ignored_count == 5
 
 
 def test_many_files_are_not_all_told(taken):
