@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from course.checks.observation import Leaf, Raised
+from course.judging.newer_syntax import needs_newer
 
 Array = np.ndarray[Any, Any]
 
@@ -127,6 +128,8 @@ def meaning_of_exception(raised: Raised) -> str:
             "A kernel stopped on the GPU, most often at an index out of range: a token id, a position "
             "or a class. The line is a later one than its own. Without `--device` the CPU names it."
         )
+    if raised.kind == "SyntaxError" and raised.frames:
+        return needs_newer(raised.frames[-1][2])
     if raised.kind == "RecursionError":
         return "A function calls itself without an end."
     if raised.kind == "TypeError" and not raised.frames and "argument" in raised.message:

@@ -468,7 +468,7 @@ def test_an_archive_in_a_folder_counts_as_a_folder(submitted):
 
 
 def test_archives_within_archives(submitted):
-    """They are opened, one level; what is unsafe or broken there, or deeper, stays closed and costs nothing."""
+    """They are opened, one level; what is unsafe, broken or deeper stays closed, and costs nothing."""
     inner = {
         "inner.zip": zip_of(WORK | {"deeper.zip": zip_of({"day02_attention.py": b"2"})}),
         "data.tar": b"broken",
