@@ -1,8 +1,8 @@
 """The gradebook's tables: columns, points, ids, and no formula in any of them."""
 
 import csv
-import platform
 import itertools
+import platform
 from dataclasses import replace
 from fractions import Fraction
 
