@@ -8,6 +8,7 @@ import functools
 import itertools
 import os
 import stat
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
@@ -118,61 +119,46 @@ class SubmittedFile:
 # --- Archives -------------------------------------------------------------------------------------
 
 
+TOO_DEEP = "it is in an archive within an archive."
+
+
 def unpacked(files: list[SubmittedFile]) -> list[SubmittedFile]:
     """Return the files with archives replaced by their contents, an archive counting as a folder.
 
-    Archives in an archive are opened, too. One that is unsafe or too large stays closed: it may be
-    anything that a learner packed with their work.
+    Archives in an archive come last. One that is unsafe or too large stays closed, for it may be anything
+    that a learner packed with their work.
     """
-    used = Used()
-    found, outer = _apart(files)
-    _demand_few_archives(len(outer))
-    size = 0
-    for file in outer:
-        data = file.read(LARGEST_ARCHIVE + 1)
-        size += len(data)
-        if size > LARGEST_ARCHIVE:
-            raise _too_large(file.path)
-        found += _opened(file, data, used)
-    found, inner = _apart(found)
-    for number, file in enumerate(inner, len(outer) + 1):
+    found: list[SubmittedFile] = []
+    used, size, count, waiting = Used(), 0, 0, deque(files)
+    while waiting:
+        file = waiting.popleft()
+        if not is_archive(file.path):
+            found.append(file)
+            continue
         try:
-            _demand_few_archives(number)
+            if file.packed > 1:
+                raise SubmissionRefused(TOO_DEEP)
             data = file.read(LARGEST_ARCHIVE + 1)
-            if len(data) > LARGEST_ARCHIVE:
-                raise _too_large(file.path)
-            found += [
-                dataclasses.replace(one, closed=TOO_DEEP) if is_archive(one.path) else one
-                for one in _opened(file, data, used)
-            ]
+            count, size = count + 1, len(data) + (0 if file.packed else size)
+            _demand_little(file.path, count, size)
+            waiting += _opened(file, data, used)
         except SubmissionRefused as error:
+            if not file.packed:
+                raise
             found.append(dataclasses.replace(file, closed=f"it was not opened: {error}"))
     return found
 
 
-TOO_DEEP = "it was not opened: an archive may be in an archive, but not that one in a third"
-
-
-def _apart(files: Iterable[SubmittedFile]) -> tuple[list[SubmittedFile], list[SubmittedFile]]:
-    """Return the files that are no archives, and the archives."""
-    files = list(files)
-    return [one for one in files if not is_archive(one.path)], [
-        one for one in files if is_archive(one.path)
-    ]
-
-
-def _demand_few_archives(count: int) -> None:
+def _demand_little(path: str, count: int, size: int) -> None:
     if count > MOST_ARCHIVES:
         raise SubmissionRefused(
             f"It holds more than {MOST_ARCHIVES} archives: one for each day is enough."
         )
-
-
-def _too_large(path: str) -> SubmissionRefused:
-    most = LARGEST_ARCHIVE // 10**6
-    return SubmissionRefused(
-        f"{shown(path)} is larger than {most} MB: hand in the exercises alone."
-    )
+    if size > LARGEST_ARCHIVE:
+        most = LARGEST_ARCHIVE // 10**6
+        raise SubmissionRefused(
+            f"{shown(path)} is larger than {most} MB: hand in the exercises alone."
+        )
 
 
 def _opened(file: SubmittedFile, data: bytes, used: Used) -> list[SubmittedFile]:

@@ -37,6 +37,7 @@ def gathered(
     """
     files, ignored, used = dict(taken.files), taken.ignored, set()
     notes = {one.name: one for one in taken.taken}
+    books = {path: _cells(data) or [] for path, data in taken.notebooks.items()}
     for day in days:
         name = f"{day.stem}.ipynb"
         if name in files and (cells := untagged_cells(files[name])) is not None:
@@ -48,8 +49,8 @@ def gathered(
                 del files[name], notes[name]
                 ignored = [FileNote(note.path, "", _why(answer, day)), *ignored]
         elif name not in files and f"{day.stem}.py" not in files:
-            for path, data in taken.notebooks.items():
-                if (cells := cells_for(data, day)) and (answer := gather(cells, day)):
+            for path, book in books.items():
+                if (cells := _cells_for(book, day)) and (answer := gather(cells, day)):
                     files[name], why = answer, f"its cells for day {day.number}, {UNDERSTOOD}"
                     notes[name] = FileNote(path, name, why)
                     used.add(path)
@@ -69,51 +70,49 @@ def _why(answer: bytes | None, day: Day) -> str:
 
 
 class _Cell(NamedTuple):
-    """A cell of a notebook."""
+    """A cell of a notebook, and the number of the day that it is a heading of, or 0."""
 
     is_code: bool
     tagged: bool
     source: str
+    heading: int
 
     def defines(self, names: Iterable[str]) -> bool:
         """Whether a line of it seems to define one of these names: no parser reads it here."""
         pattern = rf"^(?:async def|def|class)[ ]+(?:{'|'.join(names)})\b"
         return self.is_code and bool(re.search(pattern, self.source, re.MULTILINE))
 
-    @property
-    def heading(self) -> int | None:
-        """The number of the day that it is a heading of."""
-        found = None if self.is_code else HEADING.search(self.source)
-        return int(found[1]) if found else None
-
 
 def untagged_cells(data: bytes) -> list[str] | None:
     """The code cells of a notebook; None if some are tagged, or it is no notebook that can be read."""
-    code = [cell for cell in _cells(data) or () if cell.is_code]
-    return None if any(cell.tagged for cell in code) else [cell.source for cell in code]
+    cells = _cells(data)
+    if cells is None or any(cell.tagged for cell in cells):
+        return None
+    return [cell.source for cell in cells if cell.is_code]
 
 
-def cells_for(data: bytes, day: Day) -> list[str]:
+def _cells_for(cells: list[_Cell], day: Day) -> list[str]:
     """The code cells of a notebook for several days that a day's answer is to be gathered from; or none.
 
-    As the last definition of a name counts, they end before the next day's heading, or where there are no
-    headings, before the second definition of what a later day defines as well. Of cells that define the
-    exercises the tagged ones count, if there are any.
+    Of cells that define the exercises the tagged ones count, if there are any. As the last definition of a
+    name counts, cells end before the next day's heading, or where there are no headings, before the second
+    definition of what a later day defines as well.
     """
-    cells = _cells(data) or []
-    headings = {at: cell.heading for at, cell in enumerate(cells) if cell.heading}
+    if any(cell.tagged and cell.defines(day.exercises) for cell in cells):
+        cells = [cell for cell in cells if cell.tagged or not cell.defines(day.exercises)]
+    headings = [(at, cell.heading) for at, cell in enumerate(cells) if cell.heading]
+    own = [at for at, number in headings if number == day.number]
+    ends = [at for at, _ in headings if own and at > own[-1]]
     if headings:
-        own = [at for at, number in headings.items() if number == day.number]
-        ends = [at for at in headings if own and at > own[-1]]
         cells = cells[: ends[0] if ends else len(cells)] if own else []
-    later = [] if headings else [one for one in DAYS if one.number > day.number]
-    for name in {name for one in later for name in one.exercises}.intersection(day.exercises):
-        others = [at for at, cell in enumerate(cells) if cell.defines([name])][1:]
-        cells = cells[: others[0]] if others else cells
-    holders = [cell for cell in cells if cell.defines(day.exercises)]
-    if any(cell.tagged for cell in holders):
-        cells = [cell for cell in cells if cell.tagged or cell not in holders]
-    return [cell.source for cell in cells if cell.is_code] if holders else []
+    else:
+        later = {name for one in DAYS if one.number > day.number for name in one.exercises}
+        for name in later.intersection(day.exercises):
+            others = [at for at, cell in enumerate(cells) if cell.defines([name])][1:]
+            cells = cells[: others[0]] if others else cells
+    if not any(cell.defines(day.exercises) for cell in cells):
+        return []
+    return [cell.source for cell in cells if cell.is_code]
 
 
 def _cells(data: bytes) -> list[_Cell] | None:
@@ -121,16 +120,17 @@ def _cells(data: bytes) -> list[_Cell] | None:
     if len(data) > LARGEST_FILE:
         return None
     try:
-        return [
-            _Cell(
-                cell["cell_type"] == "code",
-                ANSWER_TAG in cell["metadata"].get("tags", []),
-                _lines_ended("".join(cell["source"])),
-            )
-            for cell in json.loads(decoded(data, ".ipynb"))["cells"]
-        ]
+        return [_cell(cell) for cell in json.loads(decoded(data, ".ipynb"))["cells"]]
     except (Unreadable, ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return None
+
+
+def _cell(cell: dict[str, Any]) -> _Cell:
+    is_code = cell["cell_type"] == "code"
+    source = _lines_ended("".join(cell["source"]))
+    found = None if is_code else HEADING.search(source)
+    tagged = is_code and ANSWER_TAG in cell["metadata"].get("tags", [])
+    return _Cell(is_code, tagged, source, int(found[1]) if found else 0)
 
 
 def as_answer(cells: list[str], spans: list[Span]) -> bytes:

@@ -8,7 +8,7 @@ import itertools
 import os
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from pathlib import Path
@@ -314,27 +314,20 @@ def _moment(found: Match) -> int:
     return 0
 
 
-def _of_blackboard(groups: list[list[Match]]) -> list[_Group]:
+def _of_blackboard(groups: list[list[Match]]) -> Iterator[_Group]:
     """What each handed in, in one attempt or several: names start alike, up to the user's."""
     heads = [found[0]["head"].split("_") for found in groups]
     columns = zip(*(one[:-1] for one in heads), strict=False)
-    alike = itertools.takewhile(lambda words: len(set(words)) == 1, columns)
-    start = len(list(alike))
-    return [
-        _Group(
-            [
-                _Handed(
-                    "_".join(head[start:]) or one["head"],
-                    one.string,
-                    f"{one['when']}/{one['file']}" if one["file"] else one.string,
-                    int(one["when"].replace("-", "")),
-                )
-                for one in found
-            ],
-            {},
-        )
-        for head, found in zip(heads, groups, strict=True)
-    ]
+    alike = list(itertools.takewhile(lambda words: len(set(words)) == 1, columns))
+    for head, found in zip(heads, groups, strict=True):
+        who = "_".join(head[len(alike) :])
+        yield _Group([_of_attempt(who, one) for one in found], {})
+
+
+def _of_attempt(who: str, found: Match) -> _Handed:
+    when, file = found["when"], found["file"]
+    name = f"{when}/{file}" if file else found.string
+    return _Handed(who, found.string, name, int(when.replace("-", "")))
 
 
 def _may_be_an_answer(name: str) -> bool:

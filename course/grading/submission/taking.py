@@ -27,7 +27,7 @@ OUR_TROUBLE = {errno.EIO, errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ESTALE
 
 MOST_TOLD = 60  # files that were not taken, of which each is named
 MOST_NAMED = 5  # in a sentence
-MOST_NOTEBOOKS = 5  # that are no day's by their names
+MOST_NOTEBOOKS = 3  # that are no day's by their names
 
 
 @dataclass(frozen=True)
