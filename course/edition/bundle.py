@@ -7,6 +7,7 @@ seed (`course/judging/recorded.py`), so that it checks and diagnoses like the fu
 from __future__ import annotations
 
 import json
+import platform
 import re
 import shutil
 from collections.abc import Callable, Collection, Sequence
@@ -27,7 +28,8 @@ UNFINISHED = ".unfinished"
 
 RECORDED = """Of each day that is not released: what its checks see, of right answers and of wrong ones.
 
-This folder marks a student edition, and stays when it is empty but for this file.
+This folder marks a student edition, and stays when it is empty but for this file. `python.txt` names the
+Python that grades.
 """
 
 FROM_THE_REFERENCE = "Earlier days' parts come from the reference, so you can skip a day."
@@ -142,9 +144,11 @@ def _write_tool(out: Path, through: int, days: Sequence[Day]) -> None:
     if len(days) < len(DAYS):
         released += f" It holds days {', '.join(str(day.number) for day in days)}."
     text = (FILES / "README.md").read_text(encoding="utf-8")
+    text = text.replace("{python}", ".".join(platform.python_version_tuple()[:2]))
     _write(out / "README.md", text.replace("{released}", released))
     shutil.copyfile(FILES / "Makefile", out / "Makefile")
     _write(out / editions.FOLDER.relative_to(ROOT) / "README.md", RECORDED)
+    _write(out / editions.GRADER.relative_to(ROOT), ".".join(platform.python_version_tuple()[:2]))
     _write(out / "pyproject.toml", _project())
 
 
