@@ -341,6 +341,7 @@ def _message(expected: ExpectedRun) -> dict[str, Any]:
     return {
         "raised": asdict(seen.raised) | {"frames": [], "cpu_line": []} if seen.raised else None,
         "damaged": list(seen.damaged),
+        "drawn_at": seen.drawn_at,
         "tolerance": dict(expected.tolerance),
         "inputs": expected.inputs,
         "names": list(expected.names),
@@ -349,7 +350,8 @@ def _message(expected: ExpectedRun) -> dict[str, Any]:
 
 def _expected(message: dict[str, Any], observation: Observation, truth: Observation) -> ExpectedRun:
     raised = Raised(**message["raised"]) if message["raised"] else None
-    seen = CheckRun(observation, raised, tuple(message["damaged"]))
+    damaged = tuple(message["damaged"])
+    seen = CheckRun(observation, raised, damaged, drawn_at=message["drawn_at"])
     tolerance = defaultdict(float, message["tolerance"])
     return ExpectedRun(seen, truth, tolerance, message["inputs"], tuple(message["names"]))
 
