@@ -96,8 +96,8 @@ MISCONCEPTIONS = [
                 {"-_.mean()": "_.mean()"},
             ),
             "no_logarithm": (
-                "Your loss is the probability of the wrong order, without a logarithm. It is bounded, so a pair that is badly wrong has hardly any gradient.",
-                {"-F.logsigmoid(_).mean()": "F.sigmoid(-(_)).mean()"},
+                "You average the probabilities of the preferences, without a logarithm. Such a loss is bounded, so a pair that is badly wrong has hardly any gradient.",
+                {"F.logsigmoid(_)": "F.sigmoid(_)"},
             ),
             "no_sigmoid": (
                 "Your loss is the difference of the rewards itself. It has no end: a pair in the right order pulls as strongly as one in the wrong order.",
@@ -118,6 +118,10 @@ MISCONCEPTIONS = [
             "log_of_sigmoid": (
                 "Where the rewards are far apart, your loss is infinite: a sigmoid that is 0 in its dtype has the logarithm −∞. PyTorch has both in one function.",
                 {"F.logsigmoid(_)": "F.sigmoid(_).log()"},
+            ),
+            "ratio_of_exponentials": (
+                "Where the rewards are in the thousands, your loss is NaN: exp(r) is infinite in float32, and ∞ / ∞ is NaN. Compute with the difference of the rewards.",
+                {"F.logsigmoid(_)": "(chosen.exp() / (chosen.exp() + rejected.exp())).log()"},
             ),
         },
     ),
@@ -156,6 +160,11 @@ MISCONCEPTIONS = [
                     "policy_rejected - reference_rejected.detach()": "policy_rejected / reference_rejected.detach()",
                 },
             ),
+            "ratio_of_probabilities": (
+                "Your reward of an answer is the ratio of its two probabilities, times `beta`. It is the logarithm of that ratio: the difference of the "
+                "log-probabilities.",
+                {"beta * (policy_chosen - _)": "beta * (policy_chosen - _).exp()", "beta * (policy_rejected - _)": "beta * (policy_rejected - _).exp()"},
+            ),
             "no_beta": (
                 "`beta` changes nothing in your loss. It says how far the policy may go from the reference.",
                 {"beta * (policy_chosen - _)": "(policy_chosen - _)", "beta * (policy_rejected - _)": "(policy_rejected - _)"},
@@ -180,6 +189,11 @@ MISCONCEPTIONS = [
                 "Your difference has the wrong sign: the loss makes the rejected answer more likely. An answer's reward is policy minus reference, and a "
                 "pair's margin is chosen minus rejected.",
                 {"bradley_terry_loss(..., ...)": "bradley_terry_loss(rejected, chosen)"},
+            ),
+            "dpo_log_of_sigmoid": (
+                "Where the rewards of a pair are far apart, your loss is infinite: a sigmoid that is 0 in its dtype has the logarithm −∞. Your `bradley_terry_loss` "
+                "can do this part.",
+                {"bradley_terry_loss(..., ...)": "-F.sigmoid(chosen - rejected).log().mean()"},
             ),
             "squared": (
                 "Your loss is a square: it asks for a margin of 1/(2·beta), as IPO does. DPO has −log σ.",
