@@ -160,7 +160,7 @@ class AnswerRun:
     def _is_over(self) -> bool:
         """Whether the day has had its time. What the machine or the reference takes is not counted."""
         slept = sum(worker.slept - before for worker, _, before in self._had)
-        computed = sum(worker.computed - before for worker, before, _ in self._had)
+        computed = sum(max(0.0, worker.computed - before) for worker, before, _ in self._had)
         return computed + slept > LONGEST_DAY or slept > max(LONGEST_SLEEP, 2 * self._sleeping)
 
     def _while_waiting(self, wait: Wait[T]) -> Generator[Running, None, T]:

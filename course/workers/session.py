@@ -7,9 +7,7 @@ from collections.abc import Callable
 
 from course.workers.worker import Worker
 
-WAITING = (
-    12.0  # times as long by the clock as it may compute, on a machine that has little time for it
-)
+WAITING = 12.0  # times as long by the clock as it may compute, for a machine that is busy
 
 
 class WorkerSession:

@@ -185,6 +185,7 @@ class Worker:
                 words = "The process that runs your code did not start: try `course doctor`."
                 raise NotStarted(f"{words}\n{self.printed[-1000:]}") from stop
             self._ready = True
+            self.slept = 0.0  # a cold disk is nobody's sleep
         self._requests.put(to_bytes(request, files))
 
     def hear(
@@ -259,7 +260,7 @@ class Worker:
     def _threads(self) -> Iterator[str]:
         """The states of its threads and those of its child processes, as Linux writes them."""
         process = self._process.process
-        if process is not None:
+        if process is not None and CAN_FORK:
             yield from thread_states(process.pid)
             with contextlib.suppress(psutil.Error):
                 for child in process.children(recursive=True):
