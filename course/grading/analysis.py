@@ -116,13 +116,16 @@ PACKAGES = """
 
 # What no answer needs, and who would fool the checks does.
 TAMPERING = """
-    builtins course ctypes gc inspect multiprocessing pickle pytest signal socket subprocess unittest
-    importlib.reload os._exit os.abort os.environ os.execv os.fork os.kill os.listdir os.open os.read
+    _thread asyncio builtins concurrent course ctypes gc importlib inspect multiprocessing pickle
+    pkgutil pytest runpy signal socket subprocess threading unittest zipimport
+    os._exit os.abort os.environ os.execv os.fork os.kill os.listdir os.open os.read
     os.scandir os.system os.walk os.write sys._getframe sys.addaudithook sys.exit sys.meta_path
-    sys.modules sys.setprofile sys.settrace threading.Thread __import__ compile eval exec open
+    sys.modules sys.path sys.setprofile sys.settrace __import__ compile eval exec open
 """
 
 REFERENCES = ("implementation", "numpy_reference", "variants")
+
+COMPUTED = ".getattr(…)"  # an attribute of a module whose name is computed
 
 TOKENS = 10  # in a row that are compared
 WINDOW = 6  # of such rows, one is kept
@@ -174,6 +177,8 @@ def shortcuts(source: str, day: int) -> Iterator[tuple[int, str]]:
     # By another way to it, such as `x = nn; x.Transformer`, a name is still called what it is.
     telling = {name.rpartition(".")[2] for name in ready_made if name.startswith("torch.")}
     for line, name in _uses(tree, meant):
+        if name.endswith(COMPUTED):
+            yield line, name
         parts = name.split(".")
         if (
             any(".".join(parts[:end]) in forbidden for end in range(1, len(parts) + 1))
@@ -206,6 +211,7 @@ def _imported(tree: ast.AST) -> Iterator[tuple[str, str]]:
 
 def _uses(tree: ast.AST, meant: dict[str, str]) -> Iterator[tuple[int, str]]:
     """Every dotted name that is imported or used, by what it stands for."""
+    roots = {name.partition(".")[0] for name in meant.values()}
     inner = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
@@ -214,6 +220,14 @@ def _uses(tree: ast.AST, meant: dict[str, str]) -> Iterator[tuple[int, str]]:
             yield from ((node.lineno, f"{node.module or ''}.{alias.name}") for alias in node.names)
         elif isinstance(node, ast.Attribute | ast.Name) and id(node) not in inner:
             yield node.lineno, _dotted(node, meant)
+        elif (
+            isinstance(node, ast.Call) and _dotted(node.func, meant) == "getattr" and node.args[1:]
+        ):
+            name, wanted = _dotted(node.args[0], meant), node.args[1]
+            if isinstance(wanted, ast.Constant):
+                yield node.lineno, f"{name}.{wanted.value}"
+            elif name.partition(".")[0] in roots:
+                yield node.lineno, f"{name}{COMPUTED}"
 
 
 def _dotted(node: ast.expr, meant: dict[str, str]) -> str:

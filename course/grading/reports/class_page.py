@@ -196,6 +196,9 @@ class _Summary:
     late: int = 0
     choices: int = 0
     """How many learners handed in several files of one day."""
+    understood: int = 0
+    """How many learners handed in files whose names have more than a day's."""
+    pythons: set[str] = field(default_factory=set)
     shortcuts: int = 0
     """How many learners have something to be looked at by hand."""
     not_loaded: int = 0
@@ -224,6 +227,8 @@ class _Summary:
         self.verdicts[result.verdict] += 1
         self.shortcuts += bool(result.review)
         self.choices += bool(learner.choices)
+        self.understood += bool(learner.understood)
+        self.pythons.add(result.python)
         self.late += result.late
         graded = result.verdict == GRADED
         who = _Who(learner.number, learner.name, learner.points if graded else Fraction(-1))
@@ -305,6 +310,11 @@ class _Learner:
     def choices(self) -> list[FileNote]:
         """Files instead of which others of the same day were graded."""
         return [one for one in self.result.ignored if one.of_several][:MOST_IGNORED]
+
+    @property
+    def understood(self) -> list[FileNote]:
+        """Files whose names have more than a day's."""
+        return [one for one in self.result.taken if one.understood]
 
     @property
     def shortcuts(self) -> list[tuple[int, int, str]]:

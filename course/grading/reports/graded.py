@@ -59,7 +59,8 @@ class GradedClass:
     Attributes:
         results: begins to read the learners' results once more, one at a time, in the same order.
         weights: the days that were graded, and their points.
-        lacking: what the sandbox could not give on this machine, a sentence each.
+        lacking: what the sandbox could not give on this machine, and which days were graded otherwise than
+            planned, a sentence each.
         alike: groups to look at, the most alike first.
         given: submissions that are like the worked solution or the stub.
         downloads: how each learner's submission came.

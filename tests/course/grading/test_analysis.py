@@ -1,16 +1,22 @@
 """What is told of an answer without running it."""
 
+import _thread
 import ast
+import asyncio
 import json
 import textwrap
+import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+import torch
 
 from course.checks.answer_files import read_answer
 from course.curriculum import DAYS, ROOT
 from course.grading.analysis import TAMPERING, fingerprints, gather, serve, shortcuts
 from course.grading.submission.notebooks import as_answer, untagged_cells
+from course.workers.tracing import OUT_OF_SIGHT, tracing_calls
 
 READY = [day for day in DAYS if day.ready]
 
@@ -44,6 +50,14 @@ def found(source, day=8):
             (1, "torch.nn.modules.activation.MultiheadAttention"),
         ),
         ("import course.judge", (1, "course.judge")),
+        ("import sys\nsys.path.append(sys.base_prefix)", (2, "sys.path")),
+        ("from importlib import import_module as m", (1, "importlib.import_module")),
+        ("from concurrent.futures import ThreadPoolExecutor", (1, "concurrent.futures")),
+        (
+            "import torch.nn.functional as F\ngetattr(F, 'lin' + 'ear')",
+            (2, "torch.nn.functional.get"),
+        ),
+        ("import torch\ngetattr(torch.nn, 'Transformer')", (2, "torch.nn.Transformer")),
     ],
 )
 def test_shortcuts_and_tampering(source, what):
@@ -167,6 +181,58 @@ def test_what_python_reads_is_looked_through(tmp_path):
     assert sent[0]["shortcuts"] == [(2, "gc")]
     assert set(fingerprints(solution)[1:]) <= set(sent[0]["fingerprints"])
     assert [one["unseen"] for one in sent] == [False, True]
+
+
+# --- Calls while an answer runs ---------------------------------------------------------------------
+
+
+def in_a_bare_thread(call):
+    done = _thread.allocate_lock()
+    done.acquire()
+    _thread.start_new_thread(lambda: (call(), done.release()), ())
+    assert done.acquire(timeout=60)
+
+
+def in_a_timer(call):
+    timer = threading.Timer(0, call)
+    timer.start()
+    timer.join()
+
+
+def in_a_pool(call):
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(call).result()
+
+
+def out_of_sight(call):
+    def hidden():
+        with torch._C.DisableTorchFunction():
+            call()
+
+    in_a_pool(hidden)
+
+
+NORM = "torch.nn.functional.layer_norm"
+
+
+@pytest.mark.parametrize(
+    ("run", "called"),
+    [
+        (lambda call: call(), [NORM]),
+        (in_a_bare_thread, [NORM]),
+        (in_a_timer, [NORM]),
+        (in_a_pool, [NORM]),
+        (lambda call: asyncio.run(asyncio.to_thread(call)), [NORM]),
+        (out_of_sight, [OUT_OF_SIGHT]),
+    ],
+)
+def test_calls_are_traced_in_every_thread(run, called):
+    """Whatever starts the thread, as long as the trace lasts; afterwards threads start as before."""
+    before = _thread.start_new_thread, threading._start_new_thread
+    with tracing_calls([NORM]) as trace:
+        run(lambda: torch.nn.functional.layer_norm(torch.ones(2, 4), (4,)))
+        assert trace.so_far() == called
+    assert (_thread.start_new_thread, threading._start_new_thread) == before
 
 
 # --- Notebooks without tags -------------------------------------------------------------------------
