@@ -403,7 +403,7 @@ def test_feedback_tells_only_what_is_the_learners(feedback, made_up):
     learner = made_up.learner("Ada", wrong=1, message="It sums to 2.")
     learner.review.append(Shortcut(1, 7, "torch.nn.functional.softmax"))
     others = [made_up.learner("Grace"), made_up.fault("Alan", "No space left.")]
-    run = {"alike": [Alike("Ada", "Grace", [1], 0.9)], "lacking": ["There is no cgroup."]}
+    run = {"alike": [Alike(["Ada", "Grace"], [1], [], 0.9)], "lacking": ["There is no cgroup."]}
     page = feedback(made_up.graded(learner, *others, **run))
     assert "Ada" in page.text() and "It sums to 2." in page.text()
     for secret in ("8235113", "Grace", "Alan", "functional.softmax", "No space left", "cgroup"):
@@ -438,7 +438,10 @@ def test_hostile_text(request, made_up, hostile, kind):
         learner.taken.append(FileNote(text, "day01_softmax.py", text))
         learner.ignored.append(FileNote(text, "day02_attention.py", text))
         others = made_up.refused(name, text), made_up.fault(name, text), made_up.nothing(name, text)
-        found = {"alike": [Alike(name, name, [1], 0.9)], "given": [Given(name, "x", [1], 0.9)]}
+        found = {
+            "alike": [Alike([name, name], [1], [1], 0.9)],
+            "given": [Given(name, "x", [1], 0.9)],
+        }
         return read(made_up.graded(learner, *others, lacking=[text], **found))
 
     found = page(hostile, hostile)
