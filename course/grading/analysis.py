@@ -301,8 +301,8 @@ class _Plain(ast.NodeTransformer):
                 node.annotation = None
             case ast.FunctionDef() | ast.AsyncFunctionDef():
                 node.returns = None
-            case ast.AnnAssign(value=ast.expr()):
-                plain = ast.copy_location(ast.Assign([node.target], node.value), node)
+            case ast.AnnAssign(value=ast.expr() as value):
+                plain = ast.copy_location(ast.Assign([node.target], value), node)
                 return None if self._is_idle(plain) else plain
             case ast.If(test=ast.Constant(value=value)):
                 return node.body if value else node.orelse
@@ -320,7 +320,7 @@ class _Plain(ast.NodeTransformer):
                 return node.col_offset > 0 and name not in self._read
         return isinstance(node, ast.FunctionDef) and node.name in self._same
 
-    def _unwrapped(self, node: ast.expr) -> ast.AST:
+    def _unwrapped(self, node: ast.expr) -> Any:
         match node:
             case ast.IfExp(test=ast.Constant(value=value)):
                 return node.body if value else node.orelse
