@@ -286,7 +286,7 @@ def _tokens(plain: str) -> Iterator[str]:
 class _Plain(ast.NodeTransformer):
     """Takes out what hides a copy at no cost: statements without effect, annotations, wrapped names.
 
-    What is left need not run: a body may be empty.
+    The remaining code need not run: a body may be empty.
     """
 
     def __init__(self, tree: ast.AST) -> None:

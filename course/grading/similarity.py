@@ -15,6 +15,7 @@ weighs log(learners / learners who have it), as rare words do in the retrieval o
 from __future__ import annotations
 
 import functools
+import math
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
@@ -135,17 +136,21 @@ def _limit(shares: Array) -> float:
 def _shared(rows: list[Array]) -> tuple[Array, Array]:
     """For each pair how many fingerprints both have, and their weight; on the diagonal, of all of one."""
     whose = np.repeat(np.arange(len(rows)), [len(row) for row in rows])
-    found, which, counts = np.unique(np.concatenate(rows), return_inverse=True, return_counts=True)
+    _, which, counts = np.unique(np.concatenate(rows), return_inverse=True, return_counts=True)
+    alone = counts[which] == 1  # nearly all of a hostile file's
+    own = np.bincount(whose[alone], minlength=len(rows)).astype(float)
+    common, weights = np.diag(own), np.diag(own * math.log(len(rows)))
+    whose, which = whose[~alone], (np.cumsum(counts > 1) - 1)[which[~alone]]
+    rarity = np.log(len(rows) / counts[counts > 1])
     order = np.argsort(which, kind="stable")
     whose, which = whose[order], which[order]
-    common, weights = np.zeros((2, len(rows), len(rows)))
-    for start in range(0, len(found), COLUMNS):
+    for start in range(0, len(rarity), COLUMNS):
         here = slice(*np.searchsorted(which, (start, start + COLUMNS)))
-        rarity = np.log(len(rows) / counts[start : start + COLUMNS])
-        table = np.zeros((len(rows), len(rarity)))
+        table = np.zeros((len(rows), COLUMNS))
         table[whose[here], which[here] - start] = 1
+        table = table[:, : len(rarity) - start]
         common += table @ table.T
-        weights += (table * rarity) @ table.T
+        weights += (table * rarity[start : start + COLUMNS]) @ table.T
     return common, weights
 
 
