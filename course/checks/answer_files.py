@@ -1,4 +1,4 @@
-"""Someone's answer to a day: finding its file, reading it, making a module of it."""
+"""An answer to a day: find its file, read it, and build a module from it."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Unreadable(Exception):
 
 
 def find_answer(day: Day, folder: Path) -> Path | None:
-    """The day's file in a folder of answers: a Python file or else a solution notebook."""
+    """Return the day's file in a folder of answers: a Python file, or else a solution notebook."""
     for ending in ENDINGS:
         path = folder / f"{day.stem}{ending}"
         try:
@@ -42,10 +42,10 @@ def find_answer(day: Day, folder: Path) -> Path | None:
 
 
 def read_answer(path: Path) -> str:
-    """The Python source of an answer; of a notebook, its tagged cells.
+    """Return the Python source of an answer; for a notebook, its tagged cells.
 
     Raises:
-        Unreadable: not text, not a notebook, too large, or gone.
+        Unreadable: the file is not text, not a notebook, too large, or missing.
     """
     try:
         most = largest(path.name)
@@ -60,14 +60,13 @@ def read_answer(path: Path) -> str:
 
 
 def largest(name: str) -> int:
-    """The bytes that a file of this name may have."""
+    """Return the maximum size of a file of this name, in bytes."""
     return LARGEST_NOTEBOOK if name.lower().endswith(".ipynb") else LARGEST_FILE
 
 
 def without_outputs(data: bytes) -> bytes:
-    """A notebook without what its cells printed and drew, and without pasted pictures.
-
-    What is no notebook, or larger than one may be, stays as it is.
+    """Remove outputs and pasted pictures from a notebook. Other data, and a notebook that is too
+    large, do not change.
     """
     if len(data) > LARGEST_NOTEBOOK:
         return data
@@ -105,10 +104,10 @@ def decoded(data: bytes, name: str) -> str:
 
 
 def source_in(data: bytes, name: str) -> str:
-    """The same of a file's bytes, given its name.
+    """Do the same for a file's bytes, given its name.
 
     Raises:
-        Unreadable: not text, not a notebook, or too much code.
+        Unreadable: the data are not text, not a notebook, or too much code.
     """
     text = decoded(data, name)
     if "\0" in text:
@@ -120,7 +119,7 @@ def source_in(data: bytes, name: str) -> str:
         most = LARGEST_FILE // 10**6
         raise Unreadable(f"{name} holds more than {most} MB of code: is it the right file?")
     if not source.strip():
-        raise Unreadable(f"{name} is empty. `course reset` gives the stub again.")
+        raise Unreadable(f"{name} is empty. `course reset` restores the stub.")
     return source
 
 
@@ -138,10 +137,10 @@ def _tagged_cells(text: str, name: str) -> str:
 
 
 def build_answer(name: str, source: str) -> ModuleType:
-    """The module of an answer. Whatever its top level raises comes out.
+    """Build the module of an answer. Exceptions of its top level propagate.
 
-    Whatever Python runs as a file runs here too: dataclasses, pickle and `inspect` find the module by its
-    name.
+    Code that runs as a file also runs here: dataclasses, pickle and `inspect` find the module by
+    its name.
     """
     module = ModuleType("answer")
     module.__file__ = name
@@ -154,7 +153,9 @@ def build_answer(name: str, source: str) -> ModuleType:
 
 
 def begun(source: str, stub: str, exercises: tuple[str, ...]) -> list[str]:
-    """The exercises whose definition is no longer the stub's: comments and blank lines aside."""
+    """Return the exercises whose definition differs from the stub's, apart from comments and blank
+    lines.
+    """
     theirs, ours = _definitions(source), _definitions(stub)
     return [name for name in exercises if theirs.get(name) != ours.get(name)]
 

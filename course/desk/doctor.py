@@ -1,4 +1,4 @@
-"""`course doctor`: what this machine has, and what would be missing."""
+"""`course doctor`: what this machine has, and what is missing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a learner types: the board, check, watch, hint, recall, reset, lesson, solution."""
+"""The learner's commands: the board, check, watch, hint, recall, reset, lesson, solution."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.text import Text
 
 from course.curriculum import DAYS, Day
-from course.grading.gradebook import LearnerResult, Weights
+from course.grading.gradebook import GRADER_FAULT, LearnerResult, Weights
 from course.grading.instructions import (
     Member,
     Policy,
@@ -184,6 +184,7 @@ def grade(
             run = ClassRun(out, plan, points, sources, members)
             remember(out, run.plan)
             with _pool(cluster, jobs, device) as pool, _shown(console, len(run.sources)) as done:
+                _print_bound(console, run, pool.width)
                 grade_all(run, pool, resume, done)
             aside, gone = run.put_aside(datetime.now(UTC))
             graded, returned = run.report(lacking)
@@ -194,7 +195,7 @@ def grade(
     except KeyboardInterrupt:
         console.print("Stopped. Finished grades are kept: the same command resumes from here.")
         raise typer.Exit(1) from None
-    verdicts = _print_summary(console, out, graded.results())
+    failed = _print_summary(console, out, graded.results())
     _print_returned(console, returned)
     _print_unclear(console, run.sources)
     _print_unused(console, files, graded.results())
@@ -204,7 +205,7 @@ def grade(
         who = "a learner" if gone == 1 else f"{gone} learners"
         words = f"An earlier run's reports on {who} no longer in this class are now in {aside}."
         console.print(Text(words, "in_progress"))
-    raise typer.Exit(1 if verdicts["grader_fault"] else 0)
+    raise typer.Exit(1 if failed else 0)
 
 
 T = TypeVar("T")
@@ -329,23 +330,32 @@ def _line(count: str, result: LearnerResult, kept: bool) -> Text:
     )
 
 
-def _print_summary(console: Console, out: Path, results: Iterable[LearnerResult]) -> Counter[str]:
-    """Print how many submissions ended how, and where the reports are. Returns the former."""
-    verdicts, unseen = Counter[str](), 0
+def _print_summary(console: Console, out: Path, results: Iterable[LearnerResult]) -> int:
+    """Print how many submissions ended how, and where the reports are. Returns with how many the grader
+    failed."""
+    verdicts, unseen, lost = Counter[str](), 0, 0
     for result in results:
         verdicts[result.verdict] += 1
         unseen += result.unseen
+        lost += result.lost_day
     counts = [
         (verdicts["nothing_found"], "with nothing to grade"),
         (verdicts["refused"], "refused"),
         (verdicts["grader_fault"], "not graded because the grader failed: run it again"),
+        (lost, "with a day on which the grader failed"),
         (unseen, "with files that could not be searched"),
     ]
     parts = [f"{verdicts['graded']} graded", *(f"{n} {what}" for n, what in counts if n)]
     console.print(", ".join(parts) + ".")
     where = f"Gradebook: {out / 'grades.csv'}   Report: {out / 'report.html'}"
     console.print(Text(f"{where}   Python {platform.python_version()}", "quiet"))
-    return verdicts
+    return verdicts[GRADER_FAULT] + lost
+
+
+def _print_bound(console: Console, run: ClassRun, width: int) -> None:
+    """Print how long grading can take at most."""
+    most = f"{run.longest(width):.1f} hours at most on a machine that does nothing else, with {width} at once"
+    console.print(Text(f"{most}: if every submission uses all of its time.", "quiet"))
 
 
 def _print_missing(console: Console, members: Sequence[Member], sources: Sequence[Source]) -> None:

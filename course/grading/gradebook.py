@@ -20,6 +20,8 @@ GRADER_FAULT = "grader_fault"
 
 UNSEEN = "the file could not be looked through for shortcuts and copies"
 
+LOST = "Not graded: the grader failed on this day"
+
 VERSION = 2  # of `results/<learner>.json`
 
 
@@ -72,6 +74,11 @@ class LearnerResult:
     def unseen(self) -> bool:
         """Whether a file could not be looked through for shortcuts and copies."""
         return any(one.what == UNSEEN for one in self.review)
+
+    @property
+    def lost_day(self) -> bool:
+        """Whether the grader failed on one of the days."""
+        return any("fault" in day for day in self.days)
 
     def as_json(self, weights: Weights) -> dict[str, Any]:
         """The object that `results/<learner>.json` holds."""

@@ -158,6 +158,13 @@ def submission_of(member: Member, systems: Mapping[str, str]) -> str | None:
     return None
 
 
+def of_nobody(graded: GradedClass) -> list[str]:
+    """The submissions that are of no member of the class, where its members are known."""
+    systems = {result.learner: graded.system_of(result.learner) for result in graded.results()}
+    known = {submission_of(member, systems) for member in graded.roster}
+    return [learner for learner in systems if learner not in known] if graded.roster else []
+
+
 def named_as(member: Member, names: Iterable[str]) -> str:
     """The name among these by which a policy means a member who handed in nothing; or nothing."""
     meant = (member.id, member.name, f"{member.name}_{member.id}")

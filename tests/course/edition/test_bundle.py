@@ -16,7 +16,7 @@ from course.checks.seeing import check_inputs, see
 from course.cli import app
 from course.curriculum import BY_NUMBER, DAYS, LAST_DAY, ROOT, day_of_definition, module_of
 from course.edition import bundle_command as commands
-from course.edition.bundle import UNFINISHED, bundle
+from course.edition.bundle import NO_HINTS, UNFINISHED, bundle
 from course.judging import recorded, truth
 from course.judging.judge import Judge
 from course.judging.misconceptions import load_misconceptions
@@ -386,10 +386,11 @@ def test_days_that_build_on_days_not_done(run, built_on_others):
 
 @pytest.mark.by_turn
 def test_an_edition_of_chosen_days(tmp_path, monkeypatch):
-    """It holds these alone. What lies between them is given; what comes after is not there."""
+    """It holds these alone. What lies between them is given; what comes after is not there, and no hints of
+    days that are not released where they were not asked for."""
     monkeypatch.setenv("COURSE_CACHE", str(tmp_path / "cache"))
     with recorded_in_haste([23]):
-        bundle(tmp_path / "edition", 9, lambda day: None, listed_days("1-9,23"))
+        bundle(tmp_path / "edition", 9, lambda day: None, listed_days("1-9,23"), hints=False)
     edition = tmp_path / "edition"
     stems = {day.stem for day in listed_days("1-9,23")}
     assert {path.stem for path in (edition / "exercises").glob("day*.py")} == stems
@@ -399,6 +400,9 @@ def test_an_edition_of_chosen_days(tmp_path, monkeypatch):
     assert "class GPT(" not in (edition / "variants/gpt.py").read_text(encoding="utf-8")
     assert "def rotate" not in (edition / "variants/rope.py").read_text(encoding="utf-8")
     run = runner(edition)
+    first, last = run.several(("hint", "9"), ("hint", "23", "GPT"))
+    assert NO_HINTS not in " ".join(first.stdout.split())
+    assert NO_HINTS in " ".join(last.stdout.split())
     assert check(run, 23)["status"] == "not_started"
     run.write(23, solution(23))
     assert check(run, 23)["status"] == "passed"
