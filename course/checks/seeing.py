@@ -80,7 +80,7 @@ def see(
 def check_inputs(
     check: Check, seed: int, device: str = "cpu", transform: Transform | None = None
 ) -> dict[str, Any]:
-    """The values of a check's fixtures, by name, without `answer`."""
+    """Return the values of a check's fixtures, by name, without `answer`."""
     return _drawn_near(check, seed, device, transform)[0]
 
 
@@ -132,7 +132,7 @@ def takes_tensors(check: Check) -> bool:
 
 
 def device_there(device: str, file: str | None = None) -> AbstractContextManager[None]:
-    """Within it, torch knows the device."""
+    """Register the device with torch within the context."""
     if device != PRACTICE:
         return nullcontext()
     from course.checks import practice  # torch takes a second to import
@@ -190,7 +190,7 @@ def _draw(check: Check, seed: int, fixture: str) -> Draw:
 
 
 def map_arrays(value: Any, function: Transform) -> Any:
-    """The same nested value with every array and tensor in it replaced."""
+    """Return the same nested value with every array and tensor in it replaced."""
     if isinstance(value, dict):
         return {key: map_arrays(item, function) for key, item in value.items()}
     if isinstance(value, tuple | list):
@@ -199,7 +199,9 @@ def map_arrays(value: Any, function: Transform) -> Any:
 
 
 def named_values(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
-    """Every array, tensor and number in a nested value, by its innermost key: the learner's name for it."""
+    """Return every array, tensor and number in a nested value by its innermost key, the learner's
+    name for it.
+    """
     if isinstance(value, dict):
         for key, item in value.items():
             yield from named_values(item, str(key))

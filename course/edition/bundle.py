@@ -1,12 +1,13 @@
-"""`course bundle`: the student edition, which holds no reference of days that are not released.
+"""`course bundle`: the student edition, without the references of days that are not released.
 
-In their place it has recordings of what the reference and the known wrong answers see with one seed
-(`course/judging/recorded.py`), so that it checks and diagnoses as the whole course does, offline.
+Instead, it has recordings of the observations of the reference and the known wrong answers with one
+seed (`course/judging/recorded.py`), so that it checks and diagnoses like the full course, offline.
 """
 
 from __future__ import annotations
 
 import json
+import platform
 import re
 import shutil
 from collections.abc import Callable, Collection, Sequence
@@ -27,12 +28,13 @@ UNFINISHED = ".unfinished"
 
 RECORDED = """Of each day that is not released: what its checks see, of right answers and of wrong ones.
 
-This folder marks a student edition, and stays when it is empty but for this file.
+This folder marks a student edition, and stays when it is empty but for this file. `python.txt` names the
+Python that grades.
 """
 
 NO_HINTS = "This edition comes without hints for this day: ask your instructor."
 
-FROM_THE_REFERENCE = "Earlier days' parts come from the reference, so a day can be skipped."
+FROM_THE_REFERENCE = "Earlier days' parts come from the reference, so you can skip a day."
 FROM_THEIR_OWN = "Earlier days' parts come from your own files, once those days are done."
 # What lessons run or refer to and no day asks for.
 BESIDE = (
@@ -55,21 +57,22 @@ def bundle(
     days: Sequence[Day] | None = None,
     hints: bool = True,
 ) -> None:
-    """Write the edition into a folder that is not there yet, or empty, or was left unfinished.
+    """Write the edition into a folder that is missing, empty, or unfinished.
 
-    The observations of the reference and of the known wrong answers are cached as they are made. If the
-    command is stopped, the next run assembles the edition again, and observes only what is missing.
+    The observations of the reference and of the known wrong answers are cached one by one. If
+    the command is stopped, the next run assembles the edition again, and observes only what is
+    missing.
 
     Args:
         out: the folder.
-        through: the last day that is released: up to it, reference and solutions are in it.
-        report: called with each day before it is recorded, which takes some seconds.
-        days: the days that it holds, in their order; all if left out. Between them, a day that is left out
-            is given: its reference is in it, for later days build on it.
+        through: the last released day; the edition has references and solutions up to this day.
+        report: called with each day before its recording, which takes some seconds.
+        days: the days of the edition, in order; all if omitted. If a day between them is left out,
+            its reference is included, because later days build on it.
         hints: whether it has the hints of days that are not released.
 
     Raises:
-        FileExistsError: there is something else in the folder.
+        FileExistsError: the folder contains something else.
     """
     draft = out / UNFINISHED
     if out.exists() and any(path != draft for path in out.iterdir()):
@@ -157,9 +160,11 @@ def _write_tool(out: Path, through: int, days: Sequence[Day]) -> None:
     if len(days) < len(DAYS):
         released += f" It holds days {', '.join(str(day.number) for day in days)}."
     text = (FILES / "README.md").read_text(encoding="utf-8")
+    text = text.replace("{python}", ".".join(platform.python_version_tuple()[:2]))
     _write(out / "README.md", text.replace("{released}", released))
     shutil.copyfile(FILES / "Makefile", out / "Makefile")
     _write(out / editions.FOLDER.relative_to(ROOT) / "README.md", RECORDED)
+    _write(out / editions.GRADER.relative_to(ROOT), ".".join(platform.python_version_tuple()[:2]))
     _write(out / "pyproject.toml", _project())
 
 

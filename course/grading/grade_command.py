@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import enum
+import platform
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
@@ -32,11 +33,13 @@ from course.grading.reports import Returned, named_as, submission_of
 from course.grading.run import ClassRun, InUse, grade_all, remember, seed_of, sole_use
 from course.grading.sandbox import NoSandbox, open_sandbox
 from course.grading.submission import (
+    ANSWERS,
     UNCLEAR,
     NothingHandedIn,
     Source,
     attributed,
     find_sources,
+    matches,
 )
 from course.judging.messages import Feedback
 from course.terminal import display
@@ -81,7 +84,8 @@ Submissions = Annotated[
     typer.Argument(
         exists=True,
         metavar="SUBMISSIONS",
-        help="A folder with a folder or an archive for each learner, or a download from Canvas or Moodle.",
+        help="A folder with a folder or an archive for each learner, or a download from Canvas, Moodle, "
+        "Brightspace or Blackboard.",
     ),
 ]
 Out = Annotated[
@@ -118,7 +122,8 @@ PolicyFile = Annotated[
 NamesFile = Annotated[
     Path | None,
     _file(
-        "YAML: the day of an oddly named file, `hw2.py: day02_attention.py`, or the learner of a submission.",
+        "YAML: the day of an oddly named file or of a pattern, `hw2*.py: day02_attention.py`, or the learner "
+        "of a submission.",
         "--map",
     ),
 ]
@@ -192,7 +197,8 @@ def grade(
         raise typer.Exit(1) from None
     failed = _print_summary(console, out, graded.results())
     _print_returned(console, returned)
-    _print_unclear(console, [source for source in run.sources if source.unclear])
+    _print_unclear(console, run.sources)
+    _print_unused(console, files, graded.results())
     _print_missing(console, members, run.sources)
     _print_unknown(console, points.policy, members, run.sources)
     if gone:
@@ -341,7 +347,8 @@ def _print_summary(console: Console, out: Path, results: Iterable[LearnerResult]
     ]
     parts = [f"{verdicts['graded']} graded", *(f"{n} {what}" for n, what in counts if n)]
     console.print(", ".join(parts) + ".")
-    console.print(Text(f"Gradebook: {out / 'grades.csv'}   Report: {out / 'report.html'}", "quiet"))
+    where = f"Gradebook: {out / 'grades.csv'}   Report: {out / 'report.html'}"
+    console.print(Text(f"{where}   Python {platform.python_version()}", "quiet"))
     return verdicts[GRADER_FAULT] + lost
 
 
@@ -372,13 +379,35 @@ def _print_unknown(
 
 
 def _print_unclear(console: Console, sources: Sequence[Source]) -> None:
-    """Print the submissions whose learner is unclear."""
-    for source in sources[:MOST_NAMED]:
-        name, whose = source.learner.removeprefix(UNCLEAR), " or ".join(source.unclear)
-        words = f"It is unclear whose submission {name} is: {whose}. It was graded separately."
+    """Print the submissions whose learner is unclear, or may be two learners of one name."""
+    lines = [
+        f"It is unclear whose submission {one.learner.removeprefix(UNCLEAR)} is: "
+        f"{' or '.join(one.unclear)}. It was graded separately."
+        for one in sources
+        if one.unclear
+    ] + [
+        f"{one.learner} handed in under the numbers {_first(one.numbers)}, and the newest files count. "
+        "If these are two people, rename a folder."
+        for one in sources
+        if one.numbers
+    ]
+    for words in lines[:MOST_NAMED]:
         console.print(_line_of(words))
-    if len(sources) > MOST_NAMED:
-        console.print(f"And {len(sources) - MOST_NAMED} more: see the report.")
+    if len(lines) > MOST_NAMED:
+        console.print(f"And {len(lines) - MOST_NAMED} more: see the report.")
+
+
+def _print_unused(
+    console: Console, files: Mapping[str, str], results: Iterable[LearnerResult]
+) -> None:
+    """Print the lines of the instructor's map that fit no file."""
+    if not files:
+        return
+    notes = (note for result in results for note in (*result.taken, *result.ignored))
+    names = {note.path.rpartition("/")[2] for note in notes} - ANSWERS
+    unused = [line for line in files if not any(matches(name, line) for name in names)]
+    if unused:
+        console.print(_line_of(f"--map has lines that fit no file: {_first(unused)}."))
 
 
 def _print_returned(console: Console, returned: Sequence[Returned]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import platform
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, fields
 from fractions import Fraction
@@ -52,6 +53,7 @@ class LearnerResult:
         taken: the files that were taken.
         ignored: the first of those that were not.
         ignored_count: how many these are.
+        python: the version of the Python that graded, on the machine that did.
     """
 
     learner: str
@@ -66,6 +68,7 @@ class LearnerResult:
     taken: list[FileNote] = field(default_factory=list)
     ignored: list[FileNote] = field(default_factory=list)
     ignored_count: int = 0
+    python: str = field(default_factory=platform.python_version)
 
     @property
     def unseen(self) -> bool:

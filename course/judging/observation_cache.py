@@ -1,8 +1,9 @@
 """A cache of the runs of a day's checks on the reference and the known wrong answers.
 
-The file's name has a digest of everything that the runs depend on (`digests.py`), so no entry is ever out
-of date. A file is a zip archive with members for each check, each a sequence of frames as workers send them.
-It is replaced atomically, so that a kill or a second process leaves either the old file or the new one.
+The file's name has a digest of everything that the runs depend on (`digests.py`), so no entry is
+ever outdated. A file is a zip archive with members for each check, each a sequence of frames as
+workers send them. It is replaced atomically, so that a kill or a second process leaves either the
+old file or the new one.
 """
 
 from __future__ import annotations

@@ -46,12 +46,12 @@ class WrongAnswerRun:
 
     @functools.cached_property
     def expected(self) -> ExpectedRun:
-        """What an answer with the mistake is compared with."""
+        """The run with which an answer with the mistake is compared."""
         return self.expect()
 
 
 class Truth:
-    """The runs that answers are compared with, for one day, seed and device."""
+    """The runs with which answers are compared, for one day, seed and device."""
 
     ALL, SOME = "wrong/{}", "some/{}"
     """Members for each check: the runs with every known mistake, or with those tried so far."""
@@ -107,17 +107,17 @@ class Truth:
 
         Args:
             check: the check.
-            answer: a module, or whatever has the definitions.
+            answer: a module, or any object that has the definitions.
             file: the answer's file name, which tells its own lines from others in a traceback.
         """
         return see(self.check(check), answer, self._seed, self._device, file=file)
 
     def accepts(self, check: Outline, run: CheckRun) -> bool:
-        """Whether a run agrees with the reference's, to the last bit or to rounding."""
+        """Return whether a run agrees with the reference's, to the last bit or up to rounding."""
         return is_same(run, self.observe_reference(check)) or matches(run, self.right(check))
 
     def passes(self, check: Outline, answer: Any) -> bool:
-        """Whether an answer in this process passes a check."""
+        """Return whether an answer in this process passes a check."""
         return self.accepts(check, self.run(check, answer))
 
     def observe_reference(self, check: Outline) -> CheckRun:
@@ -153,11 +153,11 @@ class Truth:
         return known[one.id]
 
     def knows(self, check: Outline) -> bool:
-        """Whether the run with each mistake is cached."""
+        """Return whether the run with each mistake is cached."""
         return self.ALL.format(check.name) in self._cache or self._is_complete(check)
 
     def is_possible(self, mistakes: Diagnosis) -> bool:
-        """Whether the mistakes can be made together here."""
+        """Return whether the mistakes can be combined here."""
         return self._module(mistakes) is not None
 
     def together(self, check: Outline, mistakes: Diagnosis) -> ExpectedRun:
@@ -170,7 +170,7 @@ class Truth:
         return self._run_wrong(check, shown).expected
 
     def complete(self, checks: Sequence[Outline]) -> Iterator[None]:
-        """Make the runs that are not cached yet, a piece at each step."""
+        """Compute the runs that are not cached yet, a piece at each step."""
         for check in checks:
             self.right(check)
             yield
@@ -190,8 +190,9 @@ class Truth:
         self._cache.write()
 
     def add_all(self, checks: Sequence[Outline]) -> None:
-        """Add all runs to the cache, those that are there too: if two processes write at once, the later one
-        wins."""
+        """Add all runs to the cache, including those that it already has: if two processes write at
+        once, the later one wins.
+        """
         for check in checks:
             for one in self.misconceptions:
                 self.wrong(check, one)

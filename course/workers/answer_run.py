@@ -1,4 +1,4 @@
-"""One answer's checks under way: ask workers for them, and settle how the attempt at each ended."""
+"""Run the checks of one answer: request them from workers, and decide how each attempt ended."""
 
 from __future__ import annotations
 
@@ -47,8 +47,9 @@ class Answer:
     Attributes:
         shown: the name in messages.
         path: the path in the worker's file system.
-        data: the content, if the worker cannot read the file itself. Its messages are not trusted then.
-        listen: functions of torch whose calls are reported.
+        data: the content, if the worker cannot read the file itself. Its messages are not trusted
+            then.
+        listen: the functions of torch whose calls are reported.
     """
 
     shown: str
@@ -61,7 +62,7 @@ class Answer:
         return Path(self.shown).name
 
     def raised(self, said: Raised, stub: str) -> Raised:
-        """Return an exception that a worker reports, as far as it is trusted."""
+        """Return an exception that a worker reports, as far as the worker is trusted."""
         if self.data is None:
             return said
         try:
@@ -70,7 +71,7 @@ class Answer:
             return closed_raised(said, "", stub)
 
     def unreadable(self, said: str) -> str:
-        """Return why the file cannot be read, as the worker reports it or as found here."""
+        """Return why the file cannot be read, as the worker or this process found it."""
         if self.data is None:
             return said
         try:
@@ -92,7 +93,7 @@ class WorkerSource(Protocol):
 
 @dataclass(frozen=True)
 class Running:
-    """The state of a check under way."""
+    """The state of a running check."""
 
     check: str
     """The running check; empty while the worker starts and loads the file."""
@@ -101,7 +102,7 @@ class Running:
 
 
 class AnswerRun:
-    """The checks of one answer under way, in as many workers as it takes to get through them."""
+    """A run of the checks of one answer, in as many workers as necessary."""
 
     def __init__(
         self,
@@ -304,7 +305,7 @@ class AnswerRun:
         self._stops[exercise] = self._stops.get(exercise, 0) + 1
         if self._stops[exercise] >= most:
             before = "a check" if most == 1 else f"{most} checks"
-            told = f"Not run: {before} of `{exercise}` before it ended so. {why}"
+            told = f"Not run, because {before} of `{exercise}` ended the same way: {why}"
             for other in list(self._left.values()):
                 if other.exercise == exercise:
                     self._settle(other.name, Attempt(None, status, told))
@@ -329,5 +330,5 @@ def _names(claimed: Any) -> list[str]:
 
 def _missing(file: str, names: list[str]) -> str:
     which = " and ".join(f"`{name}`" for name in names)
-    remedy = "The name must be exactly that; `course reset` gives the stub again."
+    remedy = "The name must match exactly; `course reset` restores the stub."
     return f"{file} defines no {which}. {remedy}"

@@ -1,4 +1,4 @@
-"""What a worker may take, and the words for one that took more."""
+"""The limits of a worker, and the messages if it exceeds them."""
 
 from __future__ import annotations
 

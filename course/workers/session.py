@@ -11,7 +11,7 @@ WAITING = 12.0  # times as long by the clock as it may compute, for a machine th
 
 
 class WorkerSession:
-    """One learner's worker for all days, replaced whenever it had to be stopped."""
+    """One learner's worker for all days, which is replaced whenever it had to be stopped."""
 
     def __init__(self, start: Callable[[str | None], Worker], apart: bool = False) -> None:
         """Create a session without a worker.
@@ -55,7 +55,9 @@ class WorkerSession:
         return self._worker
 
     def give_back(self, worker: Worker) -> str:
-        """Keep a worker for the next day unless it was stopped. Returns what it has printed since."""
+        """Keep a worker for the next day unless it was stopped. Returns what it has printed since
+        the last call.
+        """
         printed = worker.printed
         new, self._reported = printed[self._reported :], len(printed)
         if worker.ended:

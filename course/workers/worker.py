@@ -1,6 +1,7 @@
-"""A worker seen from outside: started, asked, and heard out, whatever it does.
+"""Start a worker, send it requests, and receive its messages, whatever it does.
 
-Portable on purpose: threads read the pipes, the clock is ours, memory is watched from outside.
+This is portable on purpose: threads read the pipes, and this process measures the worker's time and
+memory.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ Reply = tuple[dict[str, Any], Observation]
 
 
 def exhaust(wait: Generator[Any, None, Result]) -> Result:
-    """Wait to the end."""
+    """Run a generator to its end."""
     while True:
         try:
             next(wait)
@@ -61,37 +62,37 @@ def exhaust(wait: Generator[Any, None, Result]) -> Result:
 
 
 class WorkerStopped(Exception):
-    """This worker sends no more messages. Its text says why, in the learner's words."""
+    """The worker sends no more messages. The text says why, in the learner's words."""
 
     status = "error"
 
 
 class NotStarted(Exception):
-    """A worker never was ready. No answer is to blame."""
+    """The worker never became ready. This is not the answer's fault."""
 
 
 class TimedOut(WorkerStopped):
-    """It took too long and was ended."""
+    """The worker took too long and was stopped."""
 
     status = "timed_out"
 
 
 class OutOfMemory(WorkerStopped):
-    """It took too much memory and was ended."""
+    """The worker used too much memory and was stopped."""
 
     status = "out_of_memory"
 
 
 class WorkerLost(WorkerStopped):
-    """It is gone, and nothing that the learner's code did is known to be the reason."""
+    """The worker has ended, and the reason is unknown."""
 
 
 def program(root: str, torch_on: str | None, serving: str = "") -> str:
-    """The Python program of a worker that is a new interpreter.
+    """Return the Python program of a worker that is a new interpreter.
 
     Args:
-        root: the folder of this package's parent, as the worker sees it.
-        torch_on: the device that is made ready, where torch will be needed.
+        root: the parent folder of this package, in the worker's file system.
+        torch_on: the device to prepare, if torch will be needed.
         serving: the module whose `serve` answers requests that ask for no checks.
     """
     return (
@@ -115,14 +116,14 @@ class Spawned(subprocess.Popen[bytes]):
 
     @property
     def process(self) -> psutil.Process | None:
-        """The process itself, while it is there."""
+        """The process, while it exists."""
         try:
             return psutil.Process(self.pid)
         except psutil.Error:
             return None
 
     def kill(self) -> None:
-        """End it and what it has started."""
+        """Kill the process and its children."""
         if self.process is not None:
             end_family(self.process)
         self.wait()
@@ -132,10 +133,10 @@ class Worker:
     """One process that runs the code of one answer."""
 
     def __init__(self, torch_on: str | None = None, serving: str = "") -> None:
-        """Start it.
+        """Start the worker.
 
         Args:
-            torch_on: the device that is made ready, where torch will be needed.
+            torch_on: the device to prepare, if torch will be needed.
             serving: the module whose `serve` answers requests that ask for no checks.
         """
         self._process = self._started(torch_on, serving)
@@ -162,7 +163,7 @@ class Worker:
 
     @property
     def printed(self) -> str:
-        """What the learner's code printed, cut to a length that can be shown."""
+        """Return what the learner's code printed, cut to a length that can be shown."""
         self._printing.join(timeout=0.2 if self.ended else LOOK)  # what it has said is on its way
         return "".join(self._printed)
 
@@ -170,12 +171,12 @@ class Worker:
         """Send a request, once the worker is ready.
 
         Raises:
-            NotStarted: it did not start.
+            NotStarted: the worker did not start.
         """
         exhaust(self.asking(request, files))
 
     def asking(self, request: dict[str, Any], files: Observation | None = None) -> Wait[None]:
-        """The same, yielding while it waits."""
+        """Do the same, yielding during the wait."""
         if not self._ready:
             try:
                 yield from self.hearing(STARTING, STARTING)
@@ -191,22 +192,23 @@ class Worker:
     def hear(
         self, computing: float = PATIENCE, waiting: float = WAITING, sleeping: float = WAITING
     ) -> Reply:
-        """The next message, and the observation with it.
+        """Return the next message, with its observation.
 
         Args:
-            computing: seconds of CPU time that the process may take first.
-            waiting: seconds by the clock that it may take.
+            computing: the maximum CPU seconds until the message.
+            waiting: the maximum wall seconds.
             sleeping: those of them in which it may sleep, however busy the machine is.
 
         Raises:
-            WorkerStopped: it died, spoke gibberish, or (`TimedOut`, `OutOfMemory`) had to be ended.
+            WorkerStopped: the worker died, sent an invalid message, or (`TimedOut`, `OutOfMemory`)
+                had to be stopped.
         """
         return exhaust(self.hearing(computing, waiting, sleeping))
 
     def hearing(
         self, computing: float = PATIENCE, waiting: float = WAITING, sleeping: float = WAITING
     ) -> Wait[Reply]:
-        """The same, yielding while it waits."""
+        """Do the same, yielding during the wait."""
         computed, slept, since = self.computed, self.slept, time.monotonic()
         looked = since
         while True:
@@ -240,7 +242,7 @@ class Worker:
             raise self._last_words()
 
     def end(self) -> None:
-        """End the process and those it started."""
+        """End the process and its children."""
         if self.ended:
             return
         self._spent = self.computed
@@ -250,7 +252,7 @@ class Worker:
 
     @property
     def computed(self) -> float:
-        """Seconds of CPU time that it has had."""
+        """Return the CPU seconds that the process has used."""
         return self._spent if self.ended else self._computing()
 
     def _computing(self) -> float:
@@ -335,7 +337,7 @@ def is_asleep(states: Iterable[str]) -> bool:
 
 
 def seconds(process: psutil.Process | None) -> float:
-    """CPU time that a process has had; 0 where it is there no more."""
+    """Return the CPU time that a process has used; 0 if it has ended."""
     with contextlib.suppress(psutil.Error):
         if process is not None:
             times = process.cpu_times()

@@ -22,6 +22,7 @@ from course.judging.judge import Judge
 from course.judging.misconceptions import load_misconceptions
 from course.judging.recorded import record
 from course.judging.truth import Truth
+from course.references import editions
 from course.references.editions import released_part
 from course.references.stubs import stub_text
 from course.references.text import definition_text
@@ -174,6 +175,21 @@ def test_no_solution_no_wrong_answers(edition):
         assert part not in names
     for room in ("assembly", "edition"):
         assert f"course/{room}" not in names
+
+
+def test_the_graders_python_is_named(edition, monkeypatch, tmp_path):
+    """In its README; and who has a newer one is warned."""
+    version = "{}.{}".format(*sys.version_info)
+    assert (edition / "recorded" / "python.txt").read_text(encoding="utf-8") == version
+    readme = (edition / "README.md").read_text(encoding="utf-8")
+    assert f"graded by Python {version}:" in " ".join(readme.split())
+    monkeypatch.setattr(editions, "GRADER", tmp_path / "python.txt")
+    said = []
+    for grader in (version, "3.99", "3.9"):
+        (tmp_path / "python.txt").write_text(grader, encoding="utf-8")
+        said.append(editions.graders_python())
+    assert said[:2] == ["", ""]
+    assert "graded by Python 3.9, which reads no newer syntax" in said[2]
 
 
 FILES = sorted({file for day in READY for file in day.references})
