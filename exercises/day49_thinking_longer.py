@@ -28,7 +28,7 @@ def majority_vote(answers: Sequence[Hashable | None]) -> Hashable | None:
     Raises:
         ValueError: no samples.
 
-    Source: Wang et al. 2023, §2 (self-consistency).
+    Source: Wang et al. 2022, §2 (self-consistency).
     """
     # 1. Count the samples of each answer, in the order in which the answers were first seen.
     # 2. The most votes win. `max` returns the first of several maxima.

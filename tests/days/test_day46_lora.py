@@ -4,6 +4,7 @@ from collections import OrderedDict
 
 import pytest
 from torch import nn
+from torch.utils.flop_counter import FlopCounterMode
 
 from course.checks.authoring import (
     DTYPES,
@@ -15,6 +16,7 @@ from course.checks.authoring import (
     wanting_gradients,
 )
 
+LARGE = "the product B A is as large as the weight, which a small layer does not notice"
 AXES = "an input without a batch is rare in training"
 SHARED = "a model that is merged is seldom used again without its update"
 NAMES = ("w_q", "head", "embed")  # the last names no linear layer
@@ -137,13 +139,28 @@ def test_same_at_first(answer, build, layer, how, x):
 @pytest.mark.constant("A x beside x", "it always is about as large")
 def test_a_is_drawn(answer, build, layer):
     """A is drawn from N(0, 1 / d_in), because with two zero factors nothing would be learned."""
-    d_in = 40 * layer["in_features"]
-    a = answer.LoRALinear(build(nn.Linear, d_in, layer["out_features"]), 32).a
+    d_in = 30 * layer["in_features"]
+    a = answer.LoRALinear(build(nn.Linear, d_in, layer["out_features"]), 16).a
     size = a.std() * d_in**0.5
     found = (
         "0" if size == 0 else "smaller" if size < 0.4 else "larger" if size > 2.5 else "as large"
     )
     return {"A x beside x": found, "columns of a": a.size(1)}
+
+
+@pytest.mark.constant(
+    *("the layer's own weight", "the layer's own bias", "frozen", "state dict"),
+    "neither names nor owners depend on the sizes",
+)
+def test_frozen(answer, build, layer, how):
+    """Only A and B require gradients; weight and bias are the layer's own, not copies."""
+    linear = build(nn.Linear, **layer)
+    new = answer.LoRALinear(linear, **how)
+    own = {
+        "the layer's own weight": new.weight is linear.weight,
+        "the layer's own bias": new.bias is linear.bias,
+    }
+    return {**trained(new), **own, "state dict": joined(new.state_dict())}
 
 
 @pytest.mark.on_devices
@@ -171,27 +188,27 @@ def test_gradients(answer, build, layer, how, x):
     return {"parameters": gradients(new), "input": gradients(given)}
 
 
-@pytest.mark.constant(
-    *("the layer's own weight", "the layer's own bias", "frozen", "state dict"),
-    "neither names nor owners depend on the sizes",
-)
-def test_frozen(answer, build, layer, how):
-    """Only A and B require gradients; weight and bias are the layer's own, not copies."""
-    linear = build(nn.Linear, **layer)
-    new = answer.LoRALinear(linear, **how)
-    own = {
-        "the layer's own weight": new.weight is linear.weight,
-        "the layer's own bias": new.bias is linear.bias,
-    }
-    return {**trained(new), **own, "state dict": joined(new.state_dict())}
-
-
 @pytest.mark.constant("dtype of a", "it is the layer's")
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_dtype(answer, build, layer, how, x, dtype):
     """The update has the dtype of its layer."""
     new = answer.LoRALinear(build(nn.Linear, **layer, dtype=dtype), **how)
     return {"output": new(x), "b": new.b, "dtype of a": str(new.a.dtype)}
+
+
+@pytest.mark.watertight(LARGE)
+@pytest.mark.constant(
+    "multiplications", "a right answer never needs more than W, A and B have numbers"
+)
+def test_thin_products(answer, build, layer, how, x):
+    """The update goes through the r numbers A x: the product B A is never computed."""
+    new = build(lambda: answer.LoRALinear(nn.Linear(**layer), **how))
+    with FlopCounterMode(display=False) as counter:
+        output = new(x[:1, :1])  # one token
+    d_in, d_out = layer.values()
+    thin = d_in * d_out + how["rank"] * (d_in + d_out)
+    found = counter.get_total_flops() // 2
+    return {"multiplications": "few" if found <= thin else "as for B A", "output": output}
 
 
 @pytest.mark.watertight(AXES)
@@ -252,19 +269,19 @@ def test_update_alone(answer, build, sizes, tokens, lora):
 # --- merge_lora -----------------------------------------------------------------------------------
 
 
+def test_merged_weights(answer, build, sizes, lora):
+    """Weights with an update are merged with it; all other weights and all biases do not change."""
+    model = build(updated, answer.add_lora, sizes, lora)
+    answer.merge_lora(model)
+    return {"parameters": weights(model)}
+
+
 @pytest.mark.parametrize("dtype", [FLOAT64, "float32"])
 def test_merged_model(answer, build, sizes, tokens, lora, dtype):
     """The merged model computes the same as the model with updates."""
     model = build(updated, answer.add_lora, sizes, lora, dtype=dtype)
     answer.merge_lora(model)
     return {"output": model(tokens)}
-
-
-def test_merged_weights(answer, build, sizes, lora):
-    """Weights with an update are merged with it; all other weights and all biases do not change."""
-    model = build(updated, answer.add_lora, sizes, lora)
-    answer.merge_lora(model)
-    return {"parameters": weights(model)}
 
 
 @pytest.mark.constant("kinds", "the model always has the same layers")

@@ -2,8 +2,9 @@
 
 import pytest
 
-from course.checks.authoring import backward, gradients, wanting_gradients
+from course.checks.authoring import FLOAT64, backward, gradients, wanting_gradients
 
+AXES = "publications take a batch of answers: one leading axis"
 FAR = "differences in the thousands occur with long answers; few models get there"
 CUT = "an answer without labels occurs where a long prompt was cut off"
 
@@ -11,12 +12,12 @@ CUT = "an answer without labels occurs where a long prompt was cut off"
 # --- Inputs ---------------------------------------------------------------------------------------
 
 
-def answers(draw, before, t, vocab, scale=2.0):
+def answers(draw, before, t, vocab, scale=2.0, dtype="float32"):
     """Logits, and labels that are kept at some positions, more in one answer than in another."""
     labels = draw.integers(0, vocab - 1, *before, t)
     kept = draw.mask(*before, t)
     return {
-        "logits": draw.normal(*before, t, vocab, scale=scale),
+        "logits": draw.normal(*before, t, vocab, scale=scale, dtype=dtype),
         "labels": labels.masked_fill(~kept, -100),
     }
 
@@ -34,9 +35,15 @@ def batch(draw, **how):
 
 
 @pytest.fixture
-def given(draw):
+def dtype():
+    """What logits are in, unless a check says otherwise."""
+    return "float32"
+
+
+@pytest.fixture
+def given(draw, dtype):
     """A batch of answers of different lengths."""
-    return batch(draw)
+    return batch(draw, dtype=dtype)
 
 
 @pytest.fixture
@@ -136,11 +143,13 @@ def differentiated(loss, inputs):
 
 
 @pytest.mark.on_devices
+@pytest.mark.parametrize("dtype", ["float32", FLOAT64])
 def test_log_probs(answer, given):
     """The log-probability of an answer is the sum over its labels."""
     return {"log_probs": answer.sequence_log_probs(**given)}
 
 
+@pytest.mark.watertight(AXES)
 def test_shapes(answer, alone, paired):
     """There may be any number of leading axes, or none."""
     return {

@@ -30,6 +30,10 @@ MISCONCEPTIONS = [
                 "The entries of your A have the wrong size. Their variance is 1 / d_in, so that A x is about as large as x.",
                 {"nn.Parameter(a / _)": "nn.Parameter(a)"},
             ),
+            "a_too_small": (
+                "The entries of your A are too small. Their variance is 1 / d_in, so their standard deviation is 1 / √d_in, and A x is about as large as x.",
+                {"nn.Parameter(a / _)": "nn.Parameter(a / d_in)"},
+            ),
             # --- the scale
             "not_scaled": (
                 "You add B A x without a factor. Multiply the update by α / r.",
@@ -61,13 +65,18 @@ MISCONCEPTIONS = [
                 "Your output is only the update. Add the update to the output of the layer.",
                 {SUM: "self.scale * update"},
             ),
+            "no_gradient_through_the_weight": (
+                "No gradient reaches the input through the frozen weight. The weight needs no gradient of its own, but the updates of the layers below need the "
+                "one that passes through it.",
+                {SUM: "F.linear(x, self.weight, self.bias).detach() + self.scale * update"},
+            ),
+            "product_computed": (
+                "You compute the product B A, which is as large as the weight. The output is the same if you apply A first, whose result has only r numbers for each token.",
+                {SUM: "F.linear(x, self.weight + self.scale * self.b @ self.a, self.bias)"},
+            ),
             "bias_forgotten": (
                 "Your output lacks the layer's bias.",
                 {SUM: "F.linear(x, self.weight) + self.scale * update"},
-            ),
-            "bias_in_the_update": (
-                "You add the bias twice, the second time scaled with the update. The update is a product of matrices, and has no bias of its own.",
-                {"F.linear(F.linear(x, self.a), self.b)": "F.linear(F.linear(x, self.a), self.b, self.bias)"},
             ),
             "weight_not_frozen": (
                 "The layer's weight still requires a gradient. So it is trained as well, and you still need memory for its gradient and for its "

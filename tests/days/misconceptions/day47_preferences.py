@@ -96,9 +96,9 @@ MISCONCEPTIONS = [
                 {"-_.mean()": "_.mean()"},
             ),
             "no_logarithm": (
-                "Your loss is the probability of the wrong order, without a logarithm. This probability is at most 1, so a pair whose order is badly "
-                "wrong has hardly any gradient.",
-                {"-F.logsigmoid(_).mean()": "F.sigmoid(-(_)).mean()"},
+                "You average the probabilities of the preferences, without a logarithm. Such a loss is bounded, so a pair whose order is badly wrong "
+                "has hardly any gradient.",
+                {"F.logsigmoid(_)": "F.sigmoid(_)"},
             ),
             "no_sigmoid": (
                 "Your loss is the difference of the rewards. It falls without limit, and a pair in the right order has as large a gradient as a pair "
@@ -121,6 +121,10 @@ MISCONCEPTIONS = [
                 "Where the rewards are far apart, your loss is infinite: the sigmoid underflows to 0, and its logarithm is −∞. PyTorch has a "
                 "function that computes both in one step.",
                 {"F.logsigmoid(_)": "F.sigmoid(_).log()"},
+            ),
+            "ratio_of_exponentials": (
+                "Where the rewards are in the thousands, your loss is NaN: exp(r) is infinite in float32, and ∞ / ∞ is NaN. Compute with the difference of the rewards.",
+                {"F.logsigmoid(_)": "(chosen.exp() / (chosen.exp() + rejected.exp())).log()"},
             ),
         },
     ),
@@ -160,6 +164,11 @@ MISCONCEPTIONS = [
                     "policy_rejected - reference_rejected.detach()": "policy_rejected / reference_rejected.detach()",
                 },
             ),
+            "ratio_of_probabilities": (
+                "Your reward of an answer is the ratio of its two probabilities, times `beta`. It should be the logarithm of that ratio: the "
+                "difference of the log-probabilities.",
+                {"beta * (policy_chosen - _)": "beta * (policy_chosen - _).exp()", "beta * (policy_rejected - _)": "beta * (policy_rejected - _).exp()"},
+            ),
             "no_beta": (
                 "`beta` changes nothing in your loss. It should control how far the policy can move away from the reference.",
                 {"beta * (policy_chosen - _)": "(policy_chosen - _)", "beta * (policy_rejected - _)": "(policy_rejected - _)"},
@@ -184,6 +193,11 @@ MISCONCEPTIONS = [
                 "Your difference has the wrong sign: the loss makes the rejected answer more likely. An answer's reward is policy minus reference, and a "
                 "pair's margin is chosen minus rejected.",
                 {"bradley_terry_loss(..., ...)": "bradley_terry_loss(rejected, chosen)"},
+            ),
+            "dpo_log_of_sigmoid": (
+                "Where the rewards of a pair are far apart, your loss is infinite: the sigmoid underflows to 0, and its logarithm is −∞. You can use "
+                "your `bradley_terry_loss` for this part.",
+                {"bradley_terry_loss(..., ...)": "-F.sigmoid(chosen - rejected).log().mean()"},
             ),
             "squared": (
                 "Your loss is a square: it asks for a margin of 1/(2·beta), as IPO does. DPO uses −log σ.",

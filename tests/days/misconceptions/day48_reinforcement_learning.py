@@ -31,7 +31,12 @@ MISCONCEPTIONS = [
             "epsilon_added": (
                 "You add a small number to the standard deviation. That number changes the result if rewards are close together, and turns rounding "
                 "errors into advantages if all rewards are equal.",
-                {"variance.sqrt()": "(variance.sqrt() + 1e-4)"},
+                {"(_ / variance.sqrt()).masked_fill(equal, 0.0)": "_ / (variance.sqrt() + 1e-4)"},
+            ),
+            "equal_after_rounding": (
+                "Your advantages are not 0 in some groups of equal rewards. Their mean has been rounded, so neither the mean nor the standard "
+                "deviation shows that the rewards are equal. Compare the rewards with each other.",
+                {"_.masked_fill(equal, 0.0)": "_.masked_fill(variance == 0, 0.0)"},
             ),
             "not_centered": (
                 "You divide the rewards by their standard deviation, but do not subtract the mean. Then every answer with a positive reward becomes "
@@ -102,6 +107,11 @@ MISCONCEPTIONS = [
                 "You take the higher of the clipped and the unclipped gain. Take the lower: otherwise nothing limits the ratio.",
                 {"torch.minimum": "torch.maximum"},
             ),
+            "min_of_the_ratios": (
+                "You take the lower of the two ratios, and multiply it by the advantage afterwards. For a worse answer, that is the higher of the two "
+                "gains. Multiply first.",
+                {"torch.minimum(..., ...)": "torch.minimum(ratio, clipped) * advantage"},
+            ),
             "clipped_above_alone": (
                 "Your ratio is limited from above, but not from below. For an answer with a negative advantage, the limit is 1 − ε.",
                 {"ratio.clamp(1 - clip, 1 + clip)": "ratio.clamp(max=1 + clip)"},
@@ -137,11 +147,15 @@ MISCONCEPTIONS = [
             ),
             "masked_too_late": (
                 LATE,
-                {"1: (_).masked_fill(~mask, 0.0)": "_"},
+                {"1: (_).masked_fill(~mask, 0.0)": "_", "4: gain.masked_fill(~mask, 0.0)": "(gain * mask)"},
             ),
             "old_model_learns": (
                 "Your loss passes a gradient to the old log-probabilities. The answers were sampled with them, so they are constants.",
                 {"old_log_probs.detach()": "old_log_probs"},
+            ),
+            "advantages_learn": (
+                "Your loss passes a gradient to the advantages. They come from rewards, which no step of the optimizer can change.",
+                {"advantages.unsqueeze(-1).detach()": "advantages.unsqueeze(-1)"},
             ),
         },
     ),

@@ -2,6 +2,7 @@
 
 from course.judging.misconceptions import of
 
+FALSY = "You leave out every answer that is false in Python, such as 0 and the empty text. Only None means that there is no answer."
 FIRST_SEEN = "return max(votes, key=votes.__getitem__, default=None)"
 RESULT = "return 1.0 - wrong / math.comb(n, k)"
 SCORED = "return max(pairs, key=lambda pair: pair[1], default=(None, 0.0))[0]"
@@ -15,10 +16,7 @@ MISCONCEPTIONS = [
                 "Samples without an answer vote for None in your count. If many texts are cut off, None wins; a sample without an answer has no vote.",
                 {"if answer is not None:\n    _": "_"},
             ),
-            "falsy_dropped": (
-                "You leave out every answer that is false in Python, such as 0 and the empty text. Only None means that there is no answer.",
-                {"answer is not None": "answer"},
-            ),
+            "falsy_dropped": (FALSY, {"answer is not None": "answer"}),
             "tie_to_last_seen": (
                 "In a tie, you choose the answer that first appeared last. Choose the one that appeared first.",
                 {FIRST_SEEN: "return max(reversed(votes), key=votes.__getitem__, default=None)"},
@@ -123,6 +121,7 @@ MISCONCEPTIONS = [
                 "You also consider samples that have no answer. Their scores may be high; leave them out first.",
                 {"[pair for pair in _ if pair[0] is not None]": "list(_)"},
             ),
+            "falsy_left_out": (FALSY, {"pair[0] is not None": "pair[0]"}),
             "none_stops": (
                 "You choose the best sample first, and leave out samples without an answer afterwards. Leave them out first, then choose the best of "
                 "the remaining samples.",
@@ -131,6 +130,11 @@ MISCONCEPTIONS = [
             "tie_to_last": (
                 "Of several samples with the highest score, you choose the last. Choose the first.",
                 {SCORED: "return max(reversed(pairs), key=lambda pair: pair[1], default=(None, 0.0))[0]"},
+            ),
+            "tie_to_largest": (
+                "Of several samples with the highest score, you choose the one with the largest answer, perhaps because you compare pairs of score "
+                "and answer. Choose the first of these samples.",
+                {SCORED: "return max(((score, answer) for answer, score in pairs), default=(0.0, None))[1]"},
             ),
             "tie_to_first_answer": (
                 "Of several samples with the highest score, you choose the one whose answer appeared first among all samples, even with a lower "
@@ -162,6 +166,13 @@ MISCONCEPTIONS = [
             "total_tie_to_last": (
                 "Of several answers with the largest sum, you choose the one that first appeared last. Choose the one that appeared first.",
                 {TOTAL: "return max(reversed(totals), key=totals.__getitem__, default=None)"},
+            ),
+            "total_starts_at_zero": (
+                "With `weighted`, you return None if all scores are 0, perhaps because your largest sum so far starts at 0. Return the answer that "
+                "appeared first.",
+                {
+                    TOTAL: "best, largest = None, 0.0\nfor answer, total in totals.items():\n    if total > largest:\n        best, largest = answer, total\nreturn best"
+                },
             ),
             "nobody_weighted_raises": (
                 "If no sample has an answer, your weighted choice raises an error. Return None: there is nothing to choose.",
