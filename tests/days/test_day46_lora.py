@@ -247,9 +247,7 @@ def test_default_alpha_of_a_model(answer, build, sizes, tokens, lora):
 
 
 def test_gradients_of_a_model(answer, build, sizes, tokens, lora):
-    """Gradients reach every update through the frozen layers, and no frozen parameter has a
-    gradient.
-    """
+    """Gradients reach every update through the frozen layers, and no frozen parameter has a gradient."""
     model = build(updated, answer.add_lora, sizes, lora)
     backward(model(tokens))
     return {"parameters": gradients(model)}
