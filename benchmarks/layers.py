@@ -11,19 +11,15 @@ two heads of width 64:
     Mamba       a layer of `Mamba` with its projections and its convolution, width 64, inner width 128
 
 T^e is fitted to the medians of each contender's CPU seconds. e must be at most 1.15 for linear attention,
-causal or not, and for Mamba. Attention's exponent tends to 2; it and the window's are printed beside them. A
-window writes exactly O(T) numbers (a test counts them), but tensors above 32 MiB are requested from the
-system at every call, which costs more per number. The contenders do different work, so only exponents are
-compared. Then over 4 rows of 1,024 tokens:
+causal or not, and for Mamba. A window writes exactly O(T) numbers (a test counts them), but tensors above
+32 MiB are requested from the system at every call, which costs more per number. The contenders do different
+work, so only exponents are compared. Then over 4 rows of 1,024 tokens:
 
     dense       `SwiGLU`, d_model 256, d_ff 688
     mixture     `MixtureOfExperts` of 8 such networks, 2 per token: at least twice the work, at most 2.6 times
                 the time
-    capacity    the same with a capacity factor of 1.25
     all eight   every token through every expert, with weight 0 for those that it did not choose: the way
                 to write it without gathering
-
-Contenders alternate; ratios are of the same round.
 
     python benchmarks/layers.py
 """
@@ -46,34 +42,33 @@ from variants.sliding_window import sliding_window_attention
 
 LENGTHS = [1024, 2048, 4096, 8192, 16384]
 LONGEST = {"attention": 4096}  # for a contender that stops before the last length
-MOST = 1.15  # the exponent of what is called linear
-HELD_TO_IT = ("linear", "causal", "Mamba")
 MAMBA = MambaConfig(n_layers=1, d_model=64, dt_rank=4)
-D_MODEL, D_FF, EXPERTS, K = 256, 688, 8, 2
-SLOWER = 2.6  # the most that a mixture's time may be over the dense layer's
+EXPONENT, SLOWER = 1.15, 2.6  # the most that is allowed
 
 Act = Callable[[], Tensor]
 
 
 def main() -> None:
     """Measure, print and assert."""
-    given = frame.options(__doc__, rounds=5).parse_args()
-    facts = frame.on_one_thread(34)
-    found: dict[str, dict[int, list[float]]] = {name: {} for name in contenders(LENGTHS[0])}
+    rounds = frame.options(__doc__, rounds=5).parse_args().rounds
+    frame.on_one_thread(34)
+    found: dict[str, dict[int, float]] = {name: {} for name in contenders(LENGTHS[0])}
     for length in LENGTHS:
         acts = contenders(length)
         some = {name: acts[name] for name in acts if length <= LONGEST.get(name, length)}
-        for name, seconds in both_passes_of(some, given.rounds).items():
-            found[name][length] = seconds
-    exponents = show_lengths(found, given.rounds)
-    mixtures = both_passes_of(experts(), given.rounds)
-    slower = show_experts(mixtures, given.rounds)
-    frame.write(
-        {"machine": facts, "seconds": found, "exponents": exponents, "experts": mixtures},
-        given.json,
-    )
-    for name in HELD_TO_IT:
-        assert exponents[name] <= MOST, f"{name} grows like T^{exponents[name]:.2f}"
+        for name, seconds in both_passes_of(some, rounds).items():
+            found[name][length] = statistics.median(seconds)
+    columns = [*(f"{length:,}" for length in LENGTHS), "exponent"]
+    lines = frame.table([""], columns, f"Milliseconds of both passes, medians of {rounds}")
+    exponents = {name: frame.exponent(seconds) for name, seconds in found.items()}
+    for name, seconds in found.items():
+        cells = [f"{1e3 * seconds[one]:,.1f}" if one in seconds else "–" for one in LENGTHS]
+        lines.add_row(name, *cells, f"{exponents[name]:.2f}")
+    frame.console.print(lines)
+    title = f"4,096 tokens, 8 experts, 2 for each; medians of {rounds}"
+    slower = frame.compare(title, both_passes_of(experts(), rounds), "dense")["mixture"]
+    for name in ("linear", "causal", "Mamba"):
+        assert exponents[name] <= EXPONENT, f"{name} grows like T^{exponents[name]:.2f}"
     assert slower <= SLOWER, f"a mixture takes {slower:.2f} times the dense layer's time"
 
 
@@ -98,16 +93,13 @@ def contenders(length: int) -> dict[str, Act]:
 
 
 def experts() -> dict[str, Act]:
-    """Return a dense layer and the ways to compute a mixture, which must agree."""
-    dense, mixture = SwiGLU(D_MODEL, D_FF), MixtureOfExperts(D_MODEL, D_FF, EXPERTS, K)
-    limited = MixtureOfExperts(D_MODEL, D_FF, EXPERTS, K, capacity_factor=1.25)
-    limited.load_state_dict(mixture.state_dict())
-    x = torch.randn(4, 1024, D_MODEL, requires_grad=True)
+    """Return a dense layer and two ways to compute a mixture, which must agree."""
+    dense, mixture = SwiGLU(256, 688), MixtureOfExperts(256, 688, 8, 2)
+    x = torch.randn(4, 1024, 256, requires_grad=True)
     torch.testing.assert_close(mixture(x), all_eight(mixture, x))
     return {
         "dense": lambda: dense(x),
         "mixture": lambda: mixture(x),
-        "capacity": lambda: limited(x),
         "all eight": lambda: all_eight(mixture, x),
     }
 
@@ -121,31 +113,6 @@ def all_eight(layer: MixtureOfExperts, x: Tensor) -> Tensor:
         for share, expert in zip(shares.unbind(-1), layer.experts, strict=True)
     ]
     return torch.stack(outputs).sum(dim=0)
-
-
-def show_lengths(found: dict[str, dict[int, list[float]]], rounds: int) -> dict[str, float]:
-    """Print a table, and return each contender's exponent."""
-    columns = [*(f"{length:,}" for length in LENGTHS), "exponent"]
-    lines = frame.table([""], columns, f"Milliseconds of both passes, medians of {rounds}")
-    exponents = {}
-    for name, by_length in found.items():
-        medians = {length: statistics.median(each) for length, each in by_length.items()}
-        cells = [f"{1e3 * medians[one]:,.1f}" if one in medians else "–" for one in LENGTHS]
-        exponents[name] = frame.exponent(medians)
-        lines.add_row(name, *cells, f"{exponents[name]:.2f}")
-    frame.console.print(lines)
-    return exponents
-
-
-def show_experts(found: frame.Taken, rounds: int) -> float:
-    """Print a table, and return the mixture's time over the dense layer's."""
-    title = f"4,096 tokens, {EXPERTS} experts, {K} for each; medians of {rounds}"
-    lines = frame.table([""], ["seconds", "times dense", "range"], title)
-    over = {name: frame.ratios(times, found["dense"]) for name, times in found.items()}
-    for name, times in found.items():
-        lines.add_row(name, frame.middle(times, 3)[0], *frame.middle(over[name]))
-    frame.console.print(lines)
-    return statistics.median(over["mixture"])
 
 
 if __name__ == "__main__":

@@ -112,7 +112,7 @@ def seconds(tokens: Tensor, rounds: int) -> dict[str, float]:
 
 
 def main() -> None:
-    """Measure, print, and write the figures."""
+    """Measure and print."""
     parser = frame.options(__doc__, rounds=43)
     parser.add_argument("--processes", type=int, default=2, help="that train at the same time")
     parser.add_argument("--data-dir", type=Path, help="where tinyshakespeare/input.txt is")
@@ -121,7 +121,7 @@ def main() -> None:
     parser.add_argument("--rates", type=float, nargs="+", default=RATES, help="peak learning rates")
     given = parser.parse_args()
     seeds, rates = given.seeds, given.rates
-    facts = frame.on_one_thread(41)
+    frame.on_one_thread(41)
     cases = [(name, rate, seed, given.steps) for name in NAMES for rate in rates for seed in seeds]
     losses: dict[str, dict[str, list[float]]] = {name: {} for name in NAMES}
     tokens = text(given.data_dir)
@@ -151,7 +151,6 @@ def main() -> None:
         lines.add_row(name, str(best[name.split(",")[0]]), str(number), *frame.middle(found, 3))
     frame.console.print(lines)
     print(f"a step: {times:.2f} times as long with Muon")
-    frame.write({"machine": facts, "losses": losses, "longer": longer, "times": times}, given.json)
 
 
 if __name__ == "__main__":

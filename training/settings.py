@@ -229,9 +229,7 @@ def from_yaml(text: bytes | str, path: Path) -> Settings:
         raise Refused(f"{path} must contain settings, one `key: value` per line")
     renamed = {RENAMED.get(key, str(key)): value for key, value in found.items()}
     try:
-        return Settings(
-            **{key: _typed(key, value, Settings) for key, value in renamed.items()}
-        )
+        return Settings(**{key: _typed(key, value, Settings) for key, value in renamed.items()})
     except TypeError as error:
         raise Refused(f"{path} must set `task:` to one of {', '.join(TASKS)}") from error
     except Refused as error:
