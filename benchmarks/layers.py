@@ -1,4 +1,4 @@
-"""The time of layers: how it grows with the length of the text, and what a mixture of experts takes.
+"""The time of layers: how it grows with the length of the text, and what experts and checkpoints take.
 
 A forward and a backward pass, float32, on one thread of the CPU. First over texts of 1,024 to 16,384 tokens,
 two heads of width 64:
@@ -18,8 +18,10 @@ work, so only exponents are compared. Then over 4 rows of 1,024 tokens:
     dense       `SwiGLU`, d_model 256, d_ff 688
     mixture     `MixtureOfExperts` of 8 such networks, 2 per token: at least twice the work, at most 2.6 times
                 the time
-    all eight   every token through every expert, with weight 0 for those that it did not choose: the way
-                to write it without gathering
+
+Last a GPT of 12 layers, width 256 and 4 heads with dropout, on 4 rows of 256 tokens, and the same with
+activation checkpoints, which must have the same gradients, bit by bit. Checkpoints may keep at most 40% of
+the bytes that the forward pass allocates and does not free, and take at most 1.45 times as long.
 
     python benchmarks/layers.py
 """
@@ -27,14 +29,22 @@ work, so only exponents are compared. Then over 4 rows of 1,024 tokens:
 from __future__ import annotations
 
 import statistics
+import weakref
 from collections.abc import Callable
+from functools import partial
+from typing import Any
 
 import frame
 import torch
+import torch.nn.functional as F
 from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
 
 from implementation import attention, subsequent_mask
 from variants.activations import SwiGLU
+from variants.efficient import CheckpointedGPT
+from variants.gpt import GPT, GPTConfig
 from variants.linear import linear_attention
 from variants.mamba import Mamba, MambaConfig
 from variants.moe import MixtureOfExperts
@@ -43,7 +53,8 @@ from variants.sliding_window import sliding_window_attention
 LENGTHS = [1024, 2048, 4096, 8192, 16384]
 LONGEST = {"attention": 4096}  # for a contender that stops before the last length
 MAMBA = MambaConfig(n_layers=1, d_model=64, dt_rank=4)
-EXPONENT, SLOWER = 1.15, 2.6  # the most that is allowed
+GPT_CONFIG = GPTConfig(256, 256, 12, 4, 256, 1024, dropout=0.1)
+EXPONENT, SLOWER, KEPT, AGAIN = 1.15, 2.6, 0.4, 1.45  # the most that is allowed
 
 Act = Callable[[], Tensor]
 
@@ -67,9 +78,11 @@ def main() -> None:
     frame.console.print(lines)
     title = f"4,096 tokens, 8 experts, 2 for each; medians of {rounds}"
     slower = frame.compare(title, both_passes_of(experts(), rounds), "dense")["mixture"]
+    share, again = checkpoints(rounds)
     for name in ("linear", "causal", "Mamba"):
         assert exponents[name] <= EXPONENT, f"{name} grows like T^{exponents[name]:.2f}"
     assert slower <= SLOWER, f"a mixture takes {slower:.2f} times the dense layer's time"
+    assert share <= KEPT and again <= AGAIN, f"checkpoints: {share:.1%}, {again:.2f} times"
 
 
 def both_passes_of(acts: dict[str, Act], rounds: int) -> frame.Taken:
@@ -93,26 +106,58 @@ def contenders(length: int) -> dict[str, Act]:
 
 
 def experts() -> dict[str, Act]:
-    """Return a dense layer and two ways to compute a mixture, which must agree."""
+    """Return a dense layer and a mixture."""
     dense, mixture = SwiGLU(256, 688), MixtureOfExperts(256, 688, 8, 2)
     x = torch.randn(4, 1024, 256, requires_grad=True)
-    torch.testing.assert_close(mixture(x), all_eight(mixture, x))
-    return {
-        "dense": lambda: dense(x),
-        "mixture": lambda: mixture(x),
-        "all eight": lambda: all_eight(mixture, x),
-    }
+    return {"dense": lambda: dense(x), "mixture": lambda: mixture(x)}
 
 
-def all_eight(layer: MixtureOfExperts, x: Tensor) -> Tensor:
-    """Return the mixture's output, computed by all experts for every token."""
-    weights, chosen, probs = layer.router(x)
-    shares = torch.zeros_like(probs).scatter(-1, chosen, weights)  # (B, T, n_experts)
-    outputs = [
-        share.unsqueeze(-1) * expert(x)
-        for share, expert in zip(shares.unbind(-1), layer.experts, strict=True)
-    ]
-    return torch.stack(outputs).sum(dim=0)
+def checkpoints(rounds: int) -> tuple[float, float]:
+    """Print and return the share of the bytes that checkpoints keep, and how many times as long they take."""
+    models = {"all kept": GPT(GPT_CONFIG), "checkpoints": CheckpointedGPT(GPT_CONFIG)}
+    models["checkpoints"].load_state_dict(models["all kept"].state_dict())
+    tokens = torch.randint(GPT_CONFIG.vocab, (4, GPT_CONFIG.context + 1))
+
+    def loss_of(model: GPT) -> Tensor:
+        return F.cross_entropy(model(tokens[:, :-1]).flatten(0, 1), tokens[:, 1:].flatten())
+
+    def step(model: GPT) -> list[Tensor]:
+        model.zero_grad()
+        torch.manual_seed(1)  # dropout is the same for both
+        loss_of(model).backward()
+        return [one.grad for one in model.parameters() if one.grad is not None]
+
+    acts = {name: partial(step, model) for name, model in models.items()}
+    assert all(map(torch.equal, *(act() for act in acts.values()))), "another gradient"
+    kept = []
+    for model in models.values():
+        with Allocations(*model.parameters(), tokens) as seen:
+            loss = loss_of(model)
+            kept.append(sum(seen.sizes.values()))
+            del loss
+    share = kept[1] / kept[0]
+    frame.console.print(f"checkpoints keep {share:.1%} of {frame.in_mib(kept[0])}")
+    title = f"A training step, medians of {rounds}"
+    times = frame.compare(title, frame.timed_in_turns(acts, rounds), "all kept")
+    return share, times["checkpoints"]
+
+
+class Allocations(TorchDispatchMode):
+    """Count the bytes of all storages that operations create in the context, until they are freed."""
+
+    def __init__(self, *before: Tensor) -> None:
+        super().__init__()
+        self.sizes = {id(one.untyped_storage()): 0 for one in before}
+
+    def __torch_dispatch__(
+        self, function: Any, types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
+        result = function(*args, **(kwargs or {}))
+        for one in tree_leaves(result):
+            if isinstance(one, Tensor) and id(storage := one.untyped_storage()) not in self.sizes:
+                self.sizes[id(storage)] = storage.nbytes()
+                weakref.finalize(storage, self.sizes.pop, id(storage))
+        return result
 
 
 if __name__ == "__main__":

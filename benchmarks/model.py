@@ -1,28 +1,17 @@
-"""Speed of training and decoding with the reference, beside `torch.nn.Transformer`.
+"""Training and decoding with the reference, beside `torch.nn.Transformer`: a part of `on_gpu.py`.
 
-The contenders differ in encoder and decoder only: embeddings, positions, output projection, loss, greedy
-decoding and Adam are those of `implementation.py`. They have the same batches and alternate. A ratio is the
-reference's time over nn.Transformer's in the same round: below 1 the reference is faster.
-
-    ours                 `make_model`, post-norm, after `fuse`: torch's kernels for attention and norms
-    nn.Transformer       with `batch_first`, and without its two final norms, which post-norm does not have.
-                         (`tests/reference` compares its results with ours.) When it decodes it may use its
-                         fast path through the encoder, but not under autocast on the CPU, where that path
-                         fails in torch 2.13
-
-No contender uses a cache when decoding, and there is no end symbol, so all decode the same number of tokens.
-Use a quiet machine: mains power, as many threads as real cores (`OMP_NUM_THREADS`), at least 15 rounds.
-
-    python benchmarks/model.py                          both sizes, on the CPU
-    python benchmarks/model.py --device cuda --dtype bfloat16 --rounds 15
+The two differ in encoder and decoder only: embeddings, positions, output projection, loss, greedy decoding,
+Adam and batches are those of `implementation.py`. Ours is `make_model`, post-norm, after `fuse`;
+theirs has `batch_first`, and not its two final norms, which post-norm does not have (`tests/reference`
+compares their results). Neither uses a cache when decoding, and there is no end symbol, so both decode the
+same number of tokens.
 """
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
-from dataclasses import dataclass
-from functools import partial
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
 
 import frame
 import torch
@@ -38,14 +27,10 @@ from implementation import (
 )
 from variants.fused import fuse
 
-OURS, THEIRS = "ours", "nn.Transformer"
-TURN = 0.5  # seconds of a turn
-
-Cast = Callable[[], torch.autocast]
+Acts = dict[str, Callable[[], object]]
 
 
-@dataclass(frozen=True)
-class Size:
+class Size(NamedTuple):
     """A model, a batch, and how far to decode."""
 
     n: int
@@ -63,6 +48,7 @@ SIZES = {
     "width 64": Size(2, 64, 256, 4, batch=80, length=10, shortest=10, vocab=11, decoded=10),
     "width 512": Size(2, 512, 2048, 8, batch=32, length=64, shortest=48, vocab=8000, decoded=17),
 }
+TOY = Size(1, 16, 16, 2, batch=2, length=4, shortest=3, vocab=11, decoded=3)
 
 
 class TorchEncoder(nn.Module):
@@ -95,8 +81,12 @@ class TorchDecoder(nn.Module):
         )
 
 
-def contenders(size: Size, device: torch.device) -> dict[str, EncoderDecoder]:
-    """Return the reference with torch's fused kernels, and with `nn.Transformer` inside."""
+def contenders(
+    size: Size, device: torch.device, dtype: torch.dtype
+) -> Iterator[tuple[str, Acts, int]]:
+    """Yield training and decoding: what theirs and ours do, and the tokens of it."""
+    # nn.Transformer's own fast path warns of its nested tensors.
+    warnings.filterwarnings("ignore", message=".*nested tensors is in prototype")
     ours, theirs = (
         make_model(size.vocab, size.vocab, size.n, size.d_model, size.d_ff, size.h)
         for _ in range(2)
@@ -107,7 +97,12 @@ def contenders(size: Size, device: torch.device) -> dict[str, EncoderDecoder]:
     whole.encoder.norm = whole.decoder.norm = None
     theirs.encoder, theirs.decoder = TorchEncoder(whole.encoder), TorchDecoder(whole.decoder)
     assert frame.parameters(ours) == frame.parameters(theirs)
-    return {OURS: fuse(ours).to(device), THEIRS: theirs.to(device)}
+    batch = make_batch(size, device)
+    models = {"nn.Transformer": theirs.to(device), "ours": fuse(ours).to(device)}
+    steps = {name: training(model, size, batch, dtype) for name, model in models.items()}
+    decodes = {name: decoding(model, size, batch, dtype) for name, model in models.items()}
+    yield "training", steps, int(batch.ntokens)
+    yield "decoding", decodes, size.batch * (size.decoded - 1)
 
 
 def make_batch(size: Size, device: torch.device) -> Batch:
@@ -121,7 +116,9 @@ def make_batch(size: Size, device: torch.device) -> Batch:
     return Batch(src, tgt)
 
 
-def training(model: EncoderDecoder, size: Size, batch: Batch, cast: Cast) -> Callable[[], None]:
+def training(
+    model: EncoderDecoder, size: Size, batch: Batch, dtype: torch.dtype
+) -> Callable[[], None]:
     """Return a function that takes one training step."""
     loss = LabelSmoothing(size.vocab, 0, 0.1)
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-4, betas=(0.9, 0.98), eps=1e-9)
@@ -129,7 +126,7 @@ def training(model: EncoderDecoder, size: Size, batch: Batch, cast: Cast) -> Cal
     def step() -> None:
         model.train()
         optimizer.zero_grad()
-        with cast():
+        with torch.autocast(batch.src.device.type, dtype, enabled=dtype != torch.float32):
             states = model(batch.src, batch.tgt, batch.src_mask, batch.tgt_mask)
             summed = loss(model.generator(states).flatten(0, 1), batch.tgt_y.flatten())
         (summed / batch.ntokens).backward()
@@ -138,39 +135,14 @@ def training(model: EncoderDecoder, size: Size, batch: Batch, cast: Cast) -> Cal
     return step
 
 
-def decoding(model: EncoderDecoder, size: Size, batch: Batch, cast: Cast) -> Callable[[], None]:
+def decoding(
+    model: EncoderDecoder, size: Size, batch: Batch, dtype: torch.dtype
+) -> Callable[[], None]:
     """Return a function that decodes one batch."""
 
     def decode() -> None:
         model.eval()
-        with cast():
+        with torch.autocast(batch.src.device.type, dtype, enabled=dtype != torch.float32):
             greedy_decode(model, batch.src, batch.src_mask, size.decoded, start=1)
 
     return decode
-
-
-def main() -> None:
-    """Measure and print."""
-    parser = frame.options(__doc__, rounds=9)
-    parser.add_argument("--device", default="cpu", help="cpu or cuda")
-    parser.add_argument("--dtype", choices=("float32", "bfloat16"), default="float32")
-    given = parser.parse_args()
-    device, dtype = torch.device(given.device), getattr(torch, given.dtype)
-
-    # nn.Transformer's own fast path warns of its nested tensors.
-    warnings.filterwarnings("ignore", message=".*nested tensors is in prototype")
-    if device.type == "cpu" and dtype != torch.float32:
-        torch.backends.mha.set_fastpath_enabled(False)
-    frame.show_machine(device)
-    cast = partial(torch.autocast, device.type, dtype, enabled=dtype != torch.float32)
-    torch.manual_seed(0)
-    for name, size in SIZES.items():
-        models, batch = contenders(size, device), make_batch(size, device)
-        for what, act in (("training", training), ("decoding", decoding)):
-            acts = {key: act(model, size, batch, cast) for key, model in models.items()}
-            taken = frame.in_long_turns(acts, device, given.rounds, TURN)
-            frame.compare(f"{what}, {name}, {given.dtype}", taken, THEIRS)
-
-
-if __name__ == "__main__":
-    main()

@@ -14,7 +14,7 @@ def test_a_shipped_config_can_be_read_and_written(path, tmp_path):
     settings = load(path)
     (tmp_path / "again.yaml").write_text(settings.as_yaml(), encoding="utf-8")
     assert load(tmp_path / "again.yaml") == settings
-    if settings.model != "llama":  # which has a third matrix
+    if settings.model != "llama" and path.stem != "multi30k":  # a third matrix; few sentences
         assert settings.d_ff == 4 * settings.d_model
 
 
