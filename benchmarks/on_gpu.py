@@ -218,17 +218,6 @@ def shakespeare(here: Here) -> list[Row]:
     return [{"what": "seed 0", "loss": found.best, "seconds": found.seconds}]
 
 
-def beside_torch(width: str, dtype: str, here: Here) -> list[Row]:
-    """Compare training and greedy decoding with `torch.nn.Transformer`."""
-    from model import SIZES, TOY, contenders
-
-    rows, half = [], replace(here, seconds=here.seconds / 2)
-    size = here.size(SIZES[width], TOY)
-    for what, acts, tokens in contenders(size, here.device, getattr(torch, dtype)):
-        rows += [row | {"what": f"{row['what']}, {what}"} for row in beside(acts, half, tokens)]
-    return rows
-
-
 TRITON = "Triton: at most 2.00 × the time of PyTorch's kernel"
 PARTS = [
     Part("Checks on CUDA", correctness, 110, "0 failed"),
@@ -241,11 +230,6 @@ PARTS = [
     Part("SmolLM2-135M, decoding, batch 1", partial(decoding, 1), 25),
     Part("SmolLM2-135M, decoding, batch 64", partial(decoding, 64), 25),
     Part("Shakespeare, loss", shakespeare, 130, "at most 1.45", least=100),
-    *(
-        Part(f"nn.Transformer, {width}, {name}", partial(beside_torch, width, name), 10)
-        for width in ("width 64", "width 512")
-        for name in ("float32", "bfloat16")
-    ),
 ]
 
 
