@@ -150,6 +150,7 @@ def main() -> None:
 def draw(found: dict[str, dict[int, float]], unit: str, file: Path) -> None:
     """Draw the curves on logarithmic axes, each with its exponent."""
     import matplotlib.pyplot as plt
+    from matplotlib.ticker import LogLocator, StrMethodFormatter
 
     figure, axes = plt.subplots(figsize=(5.2, 3.2), layout="constrained")
     for (key, curve), color in zip(found.items(), ("#0072B2", "#D55E00"), strict=False):
@@ -157,6 +158,9 @@ def draw(found: dict[str, dict[int, float]], unit: str, file: Path) -> None:
         axes.loglog(
             list(curve), [1e3 * one for one in curve.values()], "o-", color=color, label=name
         )
+    axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+    axes.yaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
+    axes.minorticks_off()
     axes.set(xlabel=unit, ylabel="CPU milliseconds")
     axes.grid(alpha=0.3)
     axes.legend(frameon=False)
