@@ -74,7 +74,7 @@ def _(controls, k, quality, say):
         words, drawn = text_of(controls.remembered("said", "")), drawn_of(controls)
         if can_go_on(words):
             written = round_after(words, k.value, quality.value, drawn).written
-            _keep(text_of(" ".join((*words, *written))), 0)
+            _keep(text_of(" ".join((*words, *written))), drawn)
 
     # The text is read from the address, not from the state: so a click leaves the buttons as they are.
     _presses = {
@@ -82,7 +82,7 @@ def _(controls, k, quality, say):
         "Draw again": lambda _: _keep(
             text_of(controls.remembered("said", "")), drawn_of(controls) + 1
         ),
-        "Start over": lambda _: _keep((), 0),
+        "Start over": lambda _: _keep((), drawn_of(controls) + 1),
     }
     buttons = mo.ui.array(
         [mo.ui.button(label=label, on_click=press) for label, press in _presses.items()]
@@ -221,14 +221,27 @@ def drawing(words: tuple[str, ...], k: int, quality: float, drawn: int) -> str:
             "the first proposal is accepted": f"{rate:.0%} of the time: the sum of min(p, q)",
         }
     )
-    first = bars(
-        SAID,
-        counted(words, quality),
-        f"The first word of {ROUNDS:,} rounds, counted",
+    return text_with(words, found) + beside(
+        checks(found) + told + follows(found),
+        agreeing(counted(words, quality), found.target[0].tolist()),
     )
-    goal = bars(SAID, found.target[0].tolist(), "The target alone, p")
+
+
+@app.function
+def agreeing(shares: list[float], target: list[float]) -> str:
+    """Of each word: how often rounds begin with it, above the target's probability."""
+    rows = ""
+    for word, share, p in zip(SAID, shares, target, strict=True):
+        both = "".join(f'<span style="width:{100 * one:.1f}%"></span>' for one in (share, p))
+        rows += (
+            f'<tr><th scope="row">{escape(word)}</th><td>{number(share)}</td><td>{number(p)}</td>'
+            f'<td class="bar">{both}</td></tr>'
+        )
+    caption = f"The first word of {ROUNDS:,} rounds, counted (blue), and the target's p (gray)"
+    head = '<td></td><th scope="col">counted</th><th scope="col">p</th><td></td>'
     return (
-        text_with(words, found) + beside(checks(found) + told, follows(found)) + beside(first, goal)
+        f'<table class="shares agreeing"><caption>{caption}</caption><thead><tr>{head}</tr></thead>'
+        f"<tbody>{rows}</tbody></table>"
     )
 
 
@@ -244,7 +257,7 @@ def _():
     The target reads all proposals in **one** pass. Each is accepted with probability $\min(1, p/q)$. After
     the first rejection the rest is dropped, and one word is sampled from what the draft proposes too
     rarely: $\max(0, p - q)$, scaled to sum to 1. If all are accepted, the pass gives one more word.
-    Whatever the draft, the words have the target's distribution: compare the two charts at the bottom. A
+    Whatever the draft, the words have the target's distribution: compare each pair of bars. A
     worse draft only makes passes shorter.
     """)
     return

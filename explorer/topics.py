@@ -87,8 +87,8 @@ TOPICS = (
         "drafting",
         "Speculative decoding",
         "How can a small model write ahead without changing what the large one says?",
-        "make the draft worse: fewer of its words are accepted, and the two charts at the bottom still "
-        "agree. At 1 everything is accepted.",
+        "make the draft worse: fewer of its words are accepted, and each pair of bars still agrees. At 1 "
+        "everything is accepted.",
         (42,),
     ),
     Topic(

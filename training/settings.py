@@ -1,4 +1,5 @@
-"""The settings of a run: a YAML file in `training/configs/`, changes by `--set`, and what is allowed.
+"""The settings of a run: a YAML file in `training/configs/`, changes by `--set`, and the allowed
+values.
 
 The defaults are the paper's: post-norm, P_drop = 0.1, ε_ls = 0.1, the learning rate of §5.3.
 """
@@ -41,12 +42,12 @@ OF_THE_PRETRAINED = frozenset(
 
 
 def among(*choices: str, default: Any = MISSING) -> Any:
-    """A setting that is one of these words."""
+    """Define a setting that is one of these words."""
     return field(default=default, metadata={"choices": choices})
 
 
 def within(low: float, high: float | None, default: Any = MISSING) -> Any:
-    """A setting that is a number from `low` to `high`, both included; `high` may be None."""
+    """Define a setting that is a number from `low` to `high`, inclusive; `high` may be None."""
     return field(default=default, metadata={"low": low, "high": high})
 
 
@@ -207,7 +208,7 @@ def load(path: Path) -> Settings:
 
 
 def named(path: Path) -> set[str]:
-    """The names of the settings that a valid YAML file sets; the others have their defaults."""
+    """Return the names of the settings that a valid YAML file sets; the rest have defaults."""
     return set(yaml.safe_load(path.read_bytes()))
 
 

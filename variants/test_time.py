@@ -1,7 +1,7 @@
 """Test-time compute: several answers to one question, and which of them to give.
 
 Papers: Wei et al. 2022, *Chain-of-Thought Prompting Elicits Reasoning in Large Language Models*; Wang et
-al. 2023, *Self-Consistency Improves Chain of Thought Reasoning in Language Models*; Cobbe et al. 2021,
+al. 2022, *Self-Consistency Improves Chain of Thought Reasoning in Language Models*; Cobbe et al. 2021,
 *Training Verifiers to Solve Math Word Problems*; Chen et al. 2021, *Evaluating Large Language Models
 Trained on Code*. The model stays as it is. A scratchpad spends tokens before the answer, and a vote or a
 verifier spends them on several samples.
@@ -29,7 +29,7 @@ def majority_vote(answers: Sequence[Hashable | None]) -> Hashable | None:
     Raises:
         ValueError: no samples.
 
-    Source: Wang et al. 2023, §2 (self-consistency).
+    Source: Wang et al. 2022, §2 (self-consistency).
     """
     if len(answers) == 0:
         raise ValueError("answers must have at least one sample, got none")

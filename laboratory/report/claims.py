@@ -92,6 +92,8 @@ def answers(compared: Compared) -> Iterator[str]:
         )
     for figure in judged:
         yield "\n".join(_figure(compared, figure))
+        if told := _undecided(compared, figure):
+            yield told
     for figure in compared.exact:
         if figure.better and (told := _exact(compared, figure)):
             yield told
@@ -152,6 +154,30 @@ def _figure(compared: Compared, figure: Figure) -> Iterator[str]:
     sides = [side for side in compared.sides(figure.name) if side.variant == baseline]
     if diverged := [_diverged(side) for side in sides if side.diverged]:
         yield f"- `{baseline}`: {'; '.join(diverged)}."
+
+
+def _undecided(compared: Compared, figure: Figure) -> str:
+    """What these seeds could have seen where the difference is open, and how many would bound it."""
+    sides = [side for side in compared.sides(figure.name) if side.against is not None]
+    tests = sum(not math.isnan(side.against.p) for side in sides if side.against)
+    told = []
+    for side in sides:
+        if side.against is None or verdict(figure, side.against) != OPEN or not side.against.p < 1:
+            continue
+        least = side.against.detectable(tests)
+        row = f"`{side.variant}`{_at(side)} {number(least, places(least, figure.digits))}"
+        told.append(
+            f"{row} (about {side.against.seeds_to_bound(figure.margin)})" if figure.margin else row
+        )
+    if not told:
+        return ""
+    bounds = (
+        ", and in parentheses how many seeds would bound it if it is 0" if figure.margin else ""
+    )
+    return (
+        f"Of an open difference: the size at which {seeds(compared.study)} seeds find it four times in "
+        f"five{bounds}. {'; '.join(told)}."
+    )
 
 
 def _parts(compared: Compared, figure: Figure, sides: list[Side]) -> Iterator[str]:

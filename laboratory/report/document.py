@@ -57,9 +57,7 @@ def answer(asked: Study, results: Results) -> str:
     Raises:
         Refused: results of another study.
     """
-    if asked.analysis == "scaling":
-        return f"{scaling.answer(asked, results)} {caveat(asked)}"
-    return headline(Compared(asked, results))
+    return caveat(asked) if asked.analysis == "scaling" else headline(Compared(asked, results))
 
 
 def index() -> str:
@@ -97,10 +95,10 @@ def _paragraphs(compared: Compared) -> Iterator[str]:
     if asked.answer:
         yield asked.answer
     # The differences that a headline names are listed below.
-    listed = asked.answer and asked.analysis != "scaling"
-    yield caveat(asked) if listed else answer(asked, results)
+    yield caveat(asked) if asked.answer else answer(asked, results)
     yield f"[What was expected, and what may explain the results]({reading})."
-    pictures = [f"![{one.words}]({one.file})" for one in report_pictures.pictures(asked)]
+    found = report_pictures.pictures(asked, results)
+    pictures = [f"![{one.words}]({one.file})" for one in found]
     yield from pictures[:1]
     if asked.analysis == "scaling":
         yield from scaling.paragraphs(asked, results)
@@ -119,9 +117,25 @@ def _run(compared: Compared) -> str:
     )
     points = f" at {len(asked.points)} points" if len(asked.points) > 1 else ""
     return (
-        f"{len(compared.results.cells)} runs: {variants}{points}, with {seeds(asked)} seeds. "
+        f"{_size(asked)} {len(compared.results.cells)} runs: {variants}{points}, with {seeds(asked)} seeds. "
         f"Equal in all variants: {asked.equal}. {asked.held}"
     )
+
+
+def _size(asked: Study) -> str:
+    """The models' size and the runs' length, each as a range where they differ in it."""
+    used = [cell.settings for cell in asked.cells]
+    words = {"layers": "layers", "d_model": "width", "steps": "steps"}
+    if asked.cells[0].task == "translation":
+        words |= {"batch_tokens": "tokens a batch"}
+    else:
+        words |= {"context": "context", "batch": "sequences a batch"}
+
+    def told(key: str) -> str:
+        values = sorted({getattr(one, key) for one in used})
+        return f"{values[0]:,}" if len(values) == 1 else f"{values[0]:,} to {values[-1]:,}"
+
+    return f"{_sentence('; '.join(f'{name}: {told(key)}' for key, name in words.items()))}."
 
 
 def _rates(asked: Study, rates: dict[str, float]) -> str:
@@ -144,7 +158,7 @@ def _numbers(compared: Compared) -> Iterator[str]:
         if compared.compares
         else "Mean ± standard deviation over the seeds."
     )
-    yield from counts(compared)
+    yield from counts(compared) if compared.compares else ()
     if rates := compared.results.rates:
         yield _rates(asked, rates)
     for figure in compared.noisy:
@@ -220,11 +234,12 @@ def _entry(asked: Study, first: bool) -> Iterator[str]:
     if asked.answer:
         yield asked.answer
     try:
-        yield f"{size}{answer(asked, read(asked.folder))}"
+        results = read(asked.folder)
+        yield f"{size}{answer(asked, results)}"
     except Refused as error:  # this study is being changed, and the others need not wait
         yield f"{size}There is no answer just now. {error}."
         return
-    for picture in report_pictures.pictures(asked)[:1]:
+    for picture in report_pictures.pictures(asked, results)[:1]:
         yield f"[![{picture.words}]({folder}/{picture.file})]({folder}/{NAME})"
     reading = f"[what was expected, and what may explain it]({asked.name}/reading.md)"
     yield f"[The report]({folder}/{NAME}) · {reading}"

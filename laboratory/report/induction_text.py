@@ -89,17 +89,24 @@ def _switched_off(name: str, cells: Sequence[CellResult]) -> str:
         told += f" (and {_values('both_off', cells)} together with the one that attends to it next most)"
     if not all("others_off" in cell.figures for cell in cells):
         return f"{told}."
-    told += f", and switching off one of the others {_values('others_off', cells)}, on average over these"
+    told += (
+        f", and switching off another head of its layer {_values('others_off', cells)} on average"
+    )
     by_seed = (
         {cell.seed: cell.figures[key] for cell in cells} for key in ("best_off", "others_off")
     )
     (compared,) = holm([compare(*by_seed)])
     if compared is None or not compared.claimed:
-        return f"{told}. Whether the best head matters more than these do on average is open."
-    which = "more" if compared.mean > 0 else "less"
+        verdict = "Whether the best head matters more than these do on average is open"
+    else:
+        which = "more" if compared.mean > 0 else "less"
+        verdict = f"The best head matters {which} than these do on average"
+    if compared is None or not math.isfinite(compared.low):
+        return f"{told}. {verdict}."
+    low, high = (signed(one, 2) for one in (compared.low, compared.high))
     return (
-        f"{told}. The best head matters {which} than these others do on average: by "
-        f"{compared.mean:.2f} nats per symbol (95% interval {compared.low:.2f} to {compared.high:.2f})."
+        f"{told}. {verdict}: the difference is {signed(compared.mean, 2)} nats per symbol (95% interval "
+        f"{low} to {high})."
     )
 
 

@@ -1,12 +1,10 @@
 """Laws of loss: how it falls with parameters and with tokens, fitted, with intervals.
 
-Two forms. With a floor, as Hoffmann et al. 2022 (*Training Compute-Optimal Large Language Models*, §3.3,
-eq. 2):
+The form is that of Hoffmann et al. 2022 (*Training Compute-Optimal Large Language Models*, §3.3, eq. 2):
 
     L(N, D) = E + A / N^α + B / D^β
 
-and for one of the two alone, L(N) = E + A / N^α. Without a floor, as Kaplan et al. 2020 (*Scaling Laws for
-Neural Language Models*, eq. 1.1 and 1.2): L(N) = (N_c / N)^α, a straight line on logarithmic axes.
+and for one of the two alone, L(N) = E + A / N^α.
 """
 
 from __future__ import annotations
@@ -108,22 +106,6 @@ def fit(sizes: Float[ndarray, "n k"], losses: Float[ndarray, " n"], seed: int = 
         for _ in range(RESAMPLED)
     ]
     return Fit(_law(best.x, middle), tuple(_law(other.x, middle) for other in others))
-
-
-def straight(sizes: Float[ndarray, " n"], losses: Float[ndarray, " n"]) -> Estimate:
-    """The exponent of a law without a floor: the slope of a line through the logarithms, with its t
-    interval.
-
-    Raises:
-        Refused: too few different sizes.
-    """
-    if len(np.unique(sizes)) < LEAST_SIZES:
-        raise Refused(
-            f"A law needs {LEAST_SIZES} different sizes: there are {len(np.unique(sizes))}"
-        )
-    line = stats.linregress(np.log(sizes), np.log(losses))
-    half = _t(len(sizes) - 2) * line.stderr
-    return Estimate(-line.slope, -line.slope - half, -line.slope + half)
 
 
 def allocation(law: Law) -> float:

@@ -30,7 +30,7 @@ from laboratory.report.style import (
     short,
 )
 from laboratory.study.description import Figure as Asked
-from laboratory.study.description import Picture, Point
+from laboratory.study.description import Picture, Point, place_of
 
 ROW = 0.29  # inches of a variant, where each has a row
 PANEL = 2.3  # inches: the height of a panel
@@ -180,6 +180,34 @@ def scatter(compared: Compared, picture: Picture) -> Figure:
         _scale(plot, "y", picture, compared)
     _below(panels[-1], words_of(compared, picture.x))
     _finish(figure, compared, picture, drawn, line=False)
+    return figure
+
+
+def rates(compared: Compared) -> Figure:
+    """Loss of the trial runs over the factor of the learning rate: each trial a dot, a line through the
+    means, the chosen one large; a panel for each point."""
+    study = compared.study
+    drawn = looks(study.variants, study.baseline)
+    beside = 2 if len(study.points) > 2 else 1
+    figure, panels = _grid(len(study.points), PANEL, _legend_rows(compared), beside)
+    for plot, point in zip(panels, study.points, strict=True):
+        for variant, look in drawn.items():
+            by = compared.results.trials.get(place_of(variant, point), {})
+            means = {rate: statistics.fmean(losses) for rate, losses in sorted(by.items())}
+            finite = {rate: mean for rate, mean in means.items() if math.isfinite(mean)}
+            for rate, losses in by.items():
+                plot.plot([rate] * len(losses), losses, ".", color=look.color, alpha=0.6)
+            plot.plot(list(finite), list(finite.values()), color=look.color, linestyle=look.line)
+            if finite:
+                best = min(finite, key=lambda rate: finite[rate])
+                plot.plot(best, finite[best], look.mark, color=look.color, markersize=8, mfc="none")
+        plot.set_title(where(point))
+        logarithmic(plot, "x", sorted(study.learning_rates))
+        plain(plot, "y")
+    _below(panels[-1], "factor of the learning rate")
+    unit = next((one.label for one in study.figures if one.name == "loss"), "loss")
+    legend(figure, drawn)
+    figure.supylabel(textwrap.fill(f"{unit} on the selection split", NARROW), fontsize=10.5)
     return figure
 
 

@@ -1,199 +1,136 @@
-"""The report of a study of sizes and budgets: the fitted laws, and where compute is best spent."""
+"""The report of a study of sizes and budgets: laws fitted to several choices of the runs, side by side.
+
+N counts parameters without embeddings, as in Kaplan et al. 2020 (*Scaling Laws for Neural Language Models*,
+§2.1, eq. 2.1: N ≈ 2 d_model n_layer (2 d_attn + d_ff)); D counts the tokens that were read.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
 from laboratory.report import laws
-from laboratory.report.digits import number, places, significant
-from laboratory.report.isoflop import Cellwise, Profile, Spending, cellwise, joint, spend
-from laboratory.report.laws import Estimate
+from laboratory.report.digits import number, places
+from laboratory.report.laws import Estimate, Fit, Law
 from laboratory.report.tables import lines
-from laboratory.study.description import Study
+from laboratory.study.description import Cell, Study
 from laboratory.study.results import Results
 from training.errors import Refused
 
-KAPLAN_N, KAPLAN_D = 0.076, 0.095  # Kaplan et al. 2020, eq. 1.1 and 1.2
-HOFFMANN_N, HOFFMANN_D = 0.34, 0.28  # Hoffmann et al. 2022, their third approach, §3.3
-TEXT = 1.0e6  # characters of Shakespeare to learn from
+SHORTEST = 2  # budgets that the second fit leaves out
 
 
-def answer(study: Study, results: Results) -> str:
-    """The answer in a sentence: the law that fits.
+@dataclass(frozen=True)
+class Cellwise:
+    """A size and budget with its losses over the seeds; all of them are numbers."""
 
-    Args:
-        study: its sizes and budgets.
-        results: perhaps of some of its cells only.
-    """
-    return _joint(cellwise(study, results)[0])
+    parameters: float
+    tokens: float
+    losses: tuple[float, ...]
+
+    @property
+    def loss(self) -> float:
+        """The mean over the seeds."""
+        return float(np.mean(self.losses))
+
+
+def parameters(cell: Cell) -> float:
+    """N: those of attention and feed-forward network, without embeddings, biases and norms."""
+    settings = cell.settings
+    return 2.0 * settings.layers * settings.d_model * (2 * settings.d_model + settings.d_ff)
+
+
+def tokens(cell: Cell) -> float:
+    """D: that were read, again and again where the text is shorter."""
+    settings = cell.settings
+    return float(settings.steps * settings.accumulate * settings.batch * settings.context)
+
+
+def cellwise(study: Study, results: Results) -> tuple[tuple[Cellwise, ...], int]:
+    """The losses of each size and budget, and how many of these are left out because a run diverged."""
+    sizes = {(one.variant, one.point): (parameters(one), tokens(one)) for one in study.cells}
+    losses: dict[tuple[float, float], list[float]] = {}
+    for seen in results.cells:
+        where = sizes[seen.variant, tuple(seen.point.items())]
+        losses.setdefault(where, []).append(seen.figures["loss"])
+    whole = [Cellwise(*where, tuple(seen)) for where, seen in sorted(losses.items())]
+    sound = tuple(one for one in whole if all(map(math.isfinite, one.losses)))
+    return sound, len(whole) - len(sound)
 
 
 def paragraphs(study: Study, results: Results) -> Iterator[str]:
-    """The evidence for the answer, and where compute is best spent.
+    """The law by several choices of the runs, and what follows.
 
     Args:
         study: its sizes and budgets.
         results: perhaps of some of its cells only.
     """
     cells, diverged = cellwise(study, results)
-    yield from _spending(spend(cells))
-    yield from _single(cells)
+    rows = list(_rows(cells, results.counted))
+    if not rows:
+        yield "No law of loss can be fitted yet: too few sizes and budgets have been run."
+        return
+    yield (
+        "The law of Hoffmann et al. 2022 (eq. 2), L(N, D) = E + A/N^α + B/D^β, fitted to several choices of "
+        "the runs, with 95% intervals; by it the best size grows with compute as C^a, a = β/(α + β) (their "
+        "eq. 4). The error is the root mean square of the logarithm of the loss."
+    )
+    heads = ["runs", "sizes and budgets", "floor E", "α", "β", "a", "error"]
+    yield "\n".join(lines(heads, rows))
+    yield (
+        "For far larger models, with all parameters counted, Hoffmann et al. 2022 (§3.3) have α = 0.34 and "
+        "β = 0.28, which Besiroglu et al. 2024, *Chinchilla Scaling: A Replication Attempt*, find to be "
+        "rounded, and fitted by a search that had not converged. Kaplan et al. 2020, whose N is ours, have "
+        "a = 0.73 where Hoffmann et al. have 0.5. Pearce & Song 2024, *Reconciling Kaplan and Chinchilla "
+        "Scaling Laws*, attribute much of this difference to counting without embeddings at small sizes."
+    )
     if diverged:
         yield (
             f"{diverged} of {len(cells) + diverged} sizes and budgets are left out, because one of "
             "their runs diverged."
         )
-    yield _caveats(cells)
 
 
-# --- Laws -----------------------------------------------------------------------------------------
-
-
-def _joint(cells: tuple[Cellwise, ...]) -> str:
-    """Loss by parameters and tokens together."""
-    try:
-        fit = joint(cells)
-    except Refused as error:
-        return f"No law of loss can be fitted yet. {error}."
-    alpha, beta = (fit.estimate(_exponent_of(term)) for term in (0, 1))
-    floor = fit.estimate(lambda law: law.floor)
-    share = fit.estimate(laws.allocation)
-    return (
-        f"L(N, D) = E + A/N^α + B/D^β, fitted to {len(cells)} combinations of size and budget, has "
-        f"α = {_told(alpha)} and β = {_told(beta)}. Hoffmann et al. 2022 have "
-        f"α = {_beside(alpha, HOFFMANN_N)} and β = {_beside(beta, HOFFMANN_D)} for far larger models. "
-        f"The floor E is {_told(floor)} nats per character. By this law the best size grows as C^a with "
-        f"a = β/(α + β) = {_told(share)}."
-    )
-
-
-def _beside(found: Estimate, published: float) -> str:
-    inside = found.low <= published <= found.high
-    return f"{published:g}, {'inside' if inside else 'outside'} that interval,"
-
-
-def _single(cells: Sequence[Cellwise]) -> Iterator[str]:
-    """Loss by parameters alone at each number of tokens, and by tokens alone at each size."""
-    yield from _exponents(
-        cells,
-        lambda one: one.tokens,
-        lambda one: one.parameters,
-        "Loss by size alone, L(N) = E + A/N^α, at each number of tokens; and without a floor, "
-        f"L(N) = (N_c/N)^α, where Kaplan et al. 2020 (eq. 1.1) have α = {KAPLAN_N}:",
-        "tokens",
-        "sizes",
-    )
-    yield from _exponents(
-        cells,
-        lambda one: one.parameters,
-        lambda one: one.tokens,
-        "Loss by data alone, L(D) = E + B/D^β, at each size; and without a floor, L(D) = (D_c/D)^β, where "
-        f"Kaplan et al. 2020 (eq. 1.2) have β = {KAPLAN_D}:",
-        "parameters",
-        "budgets",
-    )
-
-
-def _exponents(
-    cells: Sequence[Cellwise],
-    fixed: Callable[[Cellwise], float],
-    free: Callable[[Cellwise], float],
-    words: str,
-    column: str,
-    count: str,
-) -> Iterator[str]:
-    rows = []
-    for value in sorted({fixed(one) for one in cells}):
-        those = [one for one in cells if fixed(one) == value]
-        sizes, losses = (
-            np.array([free(one) for one in those]),
-            np.array([one.loss for one in those]),
-        )
+def _rows(cells: Sequence[Cellwise], counted: dict[str, float]) -> Iterator[list[str]]:
+    """A row for each choice of the runs to which a law can be fitted."""
+    budgets = sorted({one.tokens for one in cells})
+    least = budgets[min(SHORTEST, len(budgets) - 1)] if budgets else 0.0
+    bigram = counted.get("bigram", math.inf)
+    choices: dict[str, Callable[[Cellwise], bool]] = {
+        "all": lambda _: True,
+        f"without the {SHORTEST} shortest budgets": lambda one: one.tokens >= least,
+        "below the bigram level": lambda one: one.loss < bigram,
+    }
+    for words, chosen in choices.items():
+        those = [one for one in cells if chosen(one)]
+        sizes = np.array([(one.parameters, one.tokens) for one in those]).reshape(-1, 2)
+        losses = np.array([one.loss for one in those])
         try:
-            fit, line = laws.fit(sizes[:, None], losses), laws.straight(sizes, losses)
+            fit = laws.fit(sizes, losses)
         except Refused:
             continue
-        floor, exponent = fit.estimate(lambda law: law.floor), fit.estimate(_exponent_of(0))
-        told = [_told(floor), _told(exponent), _told(line)]
-        rows.append([significant(value, 3), str(len(those)), *told])
-    if rows:
-        heads = [column, count, "floor E", "exponent", "exponent without a floor"]
-        yield words
-        yield "\n".join(lines(heads, rows))
+        error = float(np.sqrt(np.mean(np.log(losses / fit.law.loss(*sizes.T)) ** 2)))
+        told = [_told(fit, of) for of in (_floor, _alpha, _beta, laws.allocation)]
+        yield [words, str(len(those)), *told, number(error, 3)]
 
 
-def _exponent_of(term: int) -> Callable[[laws.Law], float]:
-    return lambda law: law.exponents[term]
+def _floor(law: Law) -> float:
+    return law.floor
 
 
-# --- Where compute is best spent ------------------------------------------------------------------
+def _alpha(law: Law) -> float:
+    return law.exponents[0]
 
 
-def _spending(spending: Spending) -> Iterator[str]:
-    if not spending.profiles:
-        yield "No budget of compute was reached by enough sizes for a parabola through them."
-        return
-    yield (
-        "At each budget C = 6ND, compute is best spent at the minimum of a parabola of loss over log N "
-        "(Hoffmann et al. 2022, §3.2). The interval allows for seeds, not for the shape of the parabola."
-    )
-    rows = [
-        [
-            significant(one.compute),
-            str(len(one.parameters)),
-            _best(one),
-            significant(one.compute / (6 * one.best.value)) if one.inside else "—",
-        ]
-        for one in spending.profiles
-    ]
-    yield "\n".join(lines(["C", "sizes", "best N", "its D"], rows))
-    if spending.exponent is None:
-        inside = sum(one.inside for one in spending.profiles)
-        yield (
-            f"{inside} of {len(spending.profiles)} parabolas have their minimum inside the sizes that were "
-            "tried: too few stay there for all seeds to say how the best size grows with compute."
-        )
-    else:
-        yield (
-            f"The best size grows as C^a with a = {_told(spending.exponent)}. Table 2 of Hoffmann et al. "
-            "2022 has 0.73 for Kaplan et al. 2020, and 0.50, 0.49 and 0.46 by three approaches of its own."
-        )
+def _beta(law: Law) -> float:
+    return law.exponents[1]
 
 
-def _best(profile: Profile) -> str:
-    best = profile.best
-    if not profile.inside:
-        end = "smallest" if best.value == 0 else "largest"
-        return f"outside the sizes that were tried: the loss is least at the {end}"
-    low = significant(best.low, 3) if best.low > 0 else "below the smallest"
-    high = significant(best.high, 3) if math.isfinite(best.high) else "beyond the largest"
-    return f"{significant(best.value, 3)} ({low} to {high})"
-
-
-def _told(estimate: Estimate) -> str:
-    decimals = places((estimate.high - estimate.low) / 2, 3)
-    value, low, high = (
-        number(one, decimals) for one in (estimate.value, estimate.low, estimate.high)
-    )
+def _told(fit: Fit, of: Callable[[Law], float]) -> str:
+    found: Estimate = fit.estimate(of)
+    decimals = places((found.high - found.low) / 2, 2)
+    value, low, high = (number(one, decimals) for one in (found.value, found.low, found.high))
     return f"{value} ({low} to {high})"
-
-
-def _caveats(cells: Sequence[Cellwise]) -> str:
-    again = [one.tokens for one in cells if one.tokens > TEXT]
-    data = (
-        " Shakespeare has a million characters to learn from: the larger budgets, up to "
-        f"{significant(max(again))}, read them up to {number(max(again) / TEXT, 1)} times, and repeated "
-        "text is worth less than new text (Muennighoff et al. 2023, *Scaling Data-Constrained Language "
-        "Models*)."
-        if again
-        else ""
-    )
-    return (
-        "Read this with care: N counts parameters without embeddings, as in Kaplan et al. 2020, where "
-        "Hoffmann et al. count all. The papers fit models a thousand to a million times as large, on "
-        "tokens of a large vocabulary; these are characters, the context is short, and two and a half "
-        f"decades of size are little for a floor and an exponent at once.{data}"
-    )

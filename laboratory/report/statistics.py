@@ -7,6 +7,7 @@ with one baseline, takes samples that are not paired, so we correct the paired t
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -15,6 +16,7 @@ import numpy as np
 from scipy import stats
 
 CONFIDENCE = 0.95
+POWER = 0.8  # the probability of finding a difference that is there
 LEAST_SEEDS = 3  # of fewer, nothing is claimed
 
 
@@ -75,6 +77,29 @@ class Comparison:
     def within(self, margin: float) -> bool:
         """Whether the entire interval is inside ±margin."""
         return self.pairs >= LEAST_SEEDS and -margin <= self.low and self.high <= margin
+
+    @property
+    def deviation(self) -> float:
+        """The standard deviation of the differences over the seeds (n − 1)."""
+        half = float(stats.t.ppf((1 + CONFIDENCE) / 2, self.pairs - 1))
+        return (self.high - self.low) / 2 / half * math.sqrt(self.pairs)
+
+    def detectable(self, tests: int) -> float:
+        """The smallest true difference that is claimed with probability `POWER`, as the first of so many
+        tests that Holm's method corrects (by the central t distribution, so about)."""
+        freedom = self.pairs - 1
+        found = stats.t.ppf(1 - (1 - CONFIDENCE) / 2 / tests, freedom) + stats.t.ppf(POWER, freedom)
+        return float(found) * self.deviation / math.sqrt(self.pairs)
+
+    def seeds_to_bound(self, margin: float) -> int:
+        """How many seeds bound the difference with probability `POWER`, if there is none."""
+        sided = float(stats.norm.ppf((1 + POWER) / 2))
+
+        def reach(seeds: int) -> float:
+            half = float(stats.t.ppf((1 + CONFIDENCE) / 2, seeds - 1))
+            return (half + sided) * self.deviation / math.sqrt(seeds)
+
+        return next(n for n in itertools.count(self.pairs) if reach(n) <= margin)
 
 
 def compare(variant: Mapping[int, float], baseline: Mapping[int, float]) -> Comparison | None:

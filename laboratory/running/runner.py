@@ -67,7 +67,8 @@ def run(
     old = known.cells if known else []
     with _alone(folder, study.name):
         step = yardstick()
-        rates = known.rates if known else _chosen(study, places, data_dir, folder, console)
+        trials = known.trials if known else _tried(study, places, data_dir, folder, console)
+        rates = known.rates if known else {place: _best(by) for place, by in trials.items()}
         there = {_which(one.variant, one.point, one.seed) for one in old}
         cells = [
             cell
@@ -80,25 +81,32 @@ def run(
     made = _made(places[0], begun, fingerprint, step) | {"asked": study.asked}
     if known:
         made = _extended(known.made, made, sorted({cell.seed for cell in cells}))
-    return Results(study.name, study.full, made, seen, levels, rates)
+    return Results(study.name, study.full, made, seen, levels, rates, trials)
 
 
 def _which(variant: str, point: Mapping[str, object], seed: int) -> str:
     return f"{variant} {sorted(point.items())} {seed}"
 
 
-def _chosen(
+def _tried(
     study: Study, places: Sequence[str], data_dir: Path | None, folder: Path, console: Console
-) -> dict[str, float]:
-    """The factor of the learning rate with the lowest mean loss on the selection split, by place."""
+) -> dict[str, dict[float, list[float]]]:
+    """The losses on the selection split at each factor of the learning rate, by place; NaN where a run
+    diverged."""
     planned = _planned(study.trials, places[0], data_dir, folder)[0]
     losses: dict[str, dict[float, list[float]]] = {}
     found = _performed(planned, places, console) if planned else []
     for job, seen in zip(sorted(planned, key=lambda one: one.cell.name), found, strict=True):
         assert job.cell.rate is not None
-        loss = math.inf if seen.diverged else seen.figures["loss"]
-        losses.setdefault(job.cell.place, {}).setdefault(job.cell.rate, []).append(loss)
-    return {place: min(by, key=lambda rate: sum(by[rate])) for place, by in losses.items()}
+        by = losses.setdefault(job.cell.place, {})
+        by.setdefault(job.cell.rate, []).append(seen.figures["loss"])
+    return losses
+
+
+def _best(tried: Mapping[float, Sequence[float]]) -> float:
+    """The factor with the lowest mean loss, of those at which no run diverged if there is one."""
+    sums = {rate: sum(losses) for rate, losses in tried.items()}
+    return min(sums, key=lambda rate: sums[rate] if math.isfinite(sums[rate]) else math.inf)
 
 
 def _extended(

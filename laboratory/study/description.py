@@ -6,8 +6,8 @@ settings: {layers: 2, d_model: 64, steps: 400}      # of training.settings, and 
 recipe: {positions: rope}                           # of laboratory.study.model, likewise
 baseline: pre
 variants:                                           # each changes some settings, or some of the recipe
-  pre: {arrangement: pre}
-  post: {arrangement: post}
+  pre: {normalised_by: layer}
+  post: {norm: post}
 grid: {layers: [2, 6]}                              # every variant at every point
 leave_out: [{variant: post, layers: 6}]             # but for these
 seeds: [0, 1, 2]
@@ -120,13 +120,18 @@ class Cell:
     @property
     def place(self) -> str:
         """The variant and the point."""
-        return ",".join([self.variant, *(f"{key}={value}" for key, value in self.point)])
+        return place_of(self.variant, dict(self.point))
 
     @property
     def name(self) -> str:
         """For people, and for a folder."""
         tried = "" if self.rate is None else f",rate={self.rate:g}"
         return f"{self.place},seed={self.seed}{tried}"
+
+
+def place_of(variant: str, point: Point) -> str:
+    """A variant and a point in a word."""
+    return ",".join([variant, *(f"{key}={value}" for key, value in point.items())])
 
 
 @dataclass(frozen=True)

@@ -205,7 +205,7 @@ def figures(
         `first`, `again`, `in_context`: the losses of `look`, and again − first.
         `off_L_H`: by how much `again` grows where head H of layer L is off, both counted from 0.
         `best_off`, `previous_off`, `others_off`: the same of the best head; of the head in the layers below
-            that looks most at the token before; and the mean of all others.
+            that looks most at the token before; and the mean of the other heads of the best one's layer.
         `both_off`: the same of that head and the next in those layers by the same score, off at once.
         `formed_at`, `fell_at`: the first look with a score of one half, and the first at which `again` was
             half of what chance loses. What never came is left out.
@@ -223,7 +223,7 @@ def figures(
                 off[number, head] = said_again(losses(model, rows.tokens), rows)[1] - again
     below = ranked(last["previous"][: best[0]])
     carrier = below[0] if below else None
-    others = [cost for which, cost in off.items() if which not in (best, carrier)]
+    others = [cost for which, cost in off.items() if which[0] == best[0] and which != best]
     found = {
         "prefix_matching": float(prefix_matching(weights, rows)[best[1]]),
         "first": first,

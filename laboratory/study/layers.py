@@ -18,7 +18,6 @@ from implementation import PositionwiseFeedForward
 from training.errors import Refused
 from variants.activations import gelu, mish
 from variants.alibi import alibi_bias
-from variants.depths import MixtureOfDepths
 from variants.flash import flash_attention
 from variants.grouped_query import GroupedQueryAttention
 from variants.linear import linear_attention
@@ -214,40 +213,3 @@ class UnnormalizedRouter(TopKRouter):
         """From `(…, d_model)` to weights and experts `(…, k)`, and probabilities `(…, n_experts)`."""
         _, experts, probs = super().forward(x)
         return probs.gather(-1, experts), experts, probs
-
-
-class Depths(MixtureOfDepths):
-    """The mixture of depths of day 36, with a predictor that routes without looking ahead.
-
-    The largest scores of a sequence can be known only at its end. In training they choose; when the model
-    is evaluated, a predictor says of each token alone whether it would have been among them.
-
-    Attributes:
-        predictor: `nn.Linear(d_model, 1)`; above 0 a token goes through the block. It learns from `miss`,
-            which reaches nothing else.
-        miss: its cross-entropy at the last call in training.
-
-    Source: Raposo et al. 2024, §3.5, the second method. There the predictor is a small MLP; ours is linear,
-    as the router is.
-    """
-
-    def __init__(self, block: nn.Module, d_model: int, capacity: float):
-        super().__init__(block, d_model, capacity)
-        self.predictor = nn.Linear(d_model, 1)
-        self.miss: Tensor | None = None
-
-    def choose(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """The router's weights of the tokens that go through the block, and their places, `(B, k)` each."""
-        predicted = self.predictor(x.detach()).squeeze(-1)  # (B, T)
-        if self.training:
-            weights, places = super().choose(x)
-            chosen = torch.zeros_like(predicted).scatter(1, places, 1.0)
-            self.miss = F.binary_cross_entropy_with_logits(predicted, chosen)
-            return weights, places
-        through = predicted > 0
-        # Rows choose different numbers of tokens. Those that fill them up come last, where no other
-        # sees them, and with a weight of 0.
-        most = max(1, int(through.sum(dim=1).max()))
-        places = (~through).int().argsort(dim=1, stable=True)[:, :most]  # (B, k)
-        scores = self.router(x).squeeze(-1) * through
-        return scores.gather(1, places), places

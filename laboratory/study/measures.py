@@ -16,7 +16,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 import implementation
-from laboratory.study.layers import Depths, Linear, PositionedAttention, Windowed
+from laboratory.study.layers import Linear, PositionedAttention, Windowed
 from laboratory.study.timed import Figures, memory, speed, step_memory
 from training.data.batches import Rows
 from training.data.tasks import Task
@@ -162,8 +162,6 @@ def cache(model: Model, task: Task, settings: Settings, device: torch.device) ->
 
 def _kept(block: nn.Module, tokens: int) -> int:
     """The activations that a layer caches for a number of tokens."""
-    if isinstance(block, Depths):
-        return _kept(block.block, max(1, math.floor(block.capacity * tokens)))
     for module in block.modules():
         if isinstance(module, Mamba):
             sizes = module.config

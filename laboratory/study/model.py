@@ -14,7 +14,6 @@ from laboratory.study.layers import (
     LONGEST,
     AlibiBias,
     Biased,
-    Depths,
     FeedForward,
     Flash,
     Learned,
@@ -34,7 +33,6 @@ from variants.gpt import Block
 from variants.mamba import MambaBlock, MambaConfig
 from variants.moe import MixtureOfExperts, load_balancing_loss
 from variants.norms import GroupNorm, RMSNorm
-from variants.parallel import ParallelBlock
 
 __all__ = ["Composed", "Recipe", "build"]
 
@@ -84,15 +82,12 @@ class Composed(nn.Module):
 
     def auxiliary(self) -> Tensor:
         """What is added to the mean loss of a token, of the last call: the experts' balance, weighted (Fedus,
-        Zoph & Shazeer 2021, *Switch Transformers*, §2.2), and what the predictors of a mixture of depths
-        learn from. A 0-d tensor, 0 where there is neither."""
+        Zoph & Shazeer 2021, *Switch Transformers*, §2.2). A 0-d tensor, 0 where there are no experts."""
         total = torch.zeros((), device=self.generator.proj.weight.device)
         for module in self.modules():
             if isinstance(module, MixtureOfExperts):
                 assert module.probs is not None and module.chosen is not None
                 total = total + self.balance * load_balancing_loss(module.probs, module.chosen)
-            elif isinstance(module, Depths) and module.miss is not None:
-                total = total + module.miss
         return total
 
 
@@ -203,16 +198,9 @@ def _blocks(recipe: Recipe, settings: Settings) -> list[nn.Module]:
         return [_mamba(recipe, settings) for _ in range(MAMBA_BLOCKS * settings.layers)]
     attention = _attention(recipe, settings)
     blocks: list[nn.Module] = []
-    for layer in range(settings.layers):
+    for _ in range(settings.layers):
         parts = attention(), _feed_forward(recipe, settings)
-        if recipe.arrangement == "parallel":
-            blocks.append(_parallel(recipe, settings, *parts))
-            continue
-        block: nn.Module = _serial(recipe, settings, *parts)
-        # Every other layer is routed, as Raposo et al. 2024 have it; the first is not.
-        if recipe.arrangement == "mixture_of_depths" and layer % 2:
-            block = Depths(block, settings.d_model, recipe.capacity)
-        blocks.append(block)
+        blocks.append(_serial(recipe, settings, *parts))
     return blocks
 
 
@@ -233,19 +221,6 @@ def _serial(
     for connection in block.sublayer:
         connection.norm = _norm(recipe, settings.d_model)
         connection.pre = settings.norm == "pre"
-    return block  # type: ignore[no-any-return]
-
-
-def _parallel(
-    recipe: Recipe, settings: Settings, attention: nn.Module, network: nn.Module
-) -> ParallelBlock:
-    """Both at once: a block of day 36 with these parts."""
-    block: Any = ParallelBlock(settings.d_model, settings.heads, settings.d_ff, settings.dropout)
-    block.norm, block.self_attn, block.feed_forward = (
-        _norm(recipe, settings.d_model),
-        attention,
-        network,
-    )
     return block  # type: ignore[no-any-return]
 
 

@@ -11,7 +11,6 @@ from training.settings import Settings, among, check, within
 
 GROUPS = 4  # of a GroupNorm: 16 features each where d_model is 64
 
-IN_SCORES = ("t5", "rope", "alibi")
 """Positions that enter where queries meet keys, and not with the tokens."""
 
 
@@ -39,8 +38,6 @@ class Recipe:
         True  # the weights of a token's experts sum to 1; Switch has the router's p
     )
     balance: float = within(0, None, 0.01)  # the weight of the experts' balance in the loss
-    arrangement: str = among("serial", "parallel", "mixture_of_depths", default="serial")
-    capacity: float = within(0.01, 1, 0.5)  # mixture_of_depths: the share that does not pass by
 
     def __post_init__(self) -> None:
         for part in fields(self):
@@ -61,11 +58,6 @@ class Recipe:
             raise Refused(f"window must be even, got {self.window}")
         if self.experts:
             self._check_experts()
-        if self.arrangement == "mixture_of_depths" and self.positions in IN_SCORES:
-            raise Refused(
-                "arrangement=mixture_of_depths gives a block the chosen tokens alone, and "
-                f"positions={self.positions} would count those: take sinusoid, learned or none"
-            )
 
     def _check_mamba(self) -> None:
         if self.positions != "none":
@@ -73,10 +65,9 @@ class Recipe:
                 "attention=mamba reads in order, and has no use for positions: "
                 f"positions=none, not {self.positions}"
             )
-        if self.experts or self.arrangement != "serial":
+        if self.experts:
             raise Refused(
-                "attention=mamba stands for the feed-forward network as well: experts must be 0, "
-                "and arrangement serial"
+                "attention=mamba stands for the feed-forward network as well: experts must be 0"
             )
 
     def _check_experts(self) -> None:
@@ -95,11 +86,8 @@ class Recipe:
             raise Refused(
                 f"a recipe says what the model is made of: model must be paper, not {settings.model}"
             )
-        if settings.norm != "pre" and (self.attention == "mamba" or self.arrangement != "serial"):
-            raise Refused(
-                "attention=mamba, arrangement=parallel and arrangement=mixture_of_depths norm before "
-                "a sublayer: norm must be pre"
-            )
+        if settings.norm != "pre" and self.attention == "mamba":
+            raise Refused("attention=mamba norms before a sublayer: norm must be pre")
         if self.positions == "rope" and settings.d_model // settings.heads % 2:
             raise Refused(
                 "positions=rope rotates features in pairs: d_model / heads must be even, got "
@@ -113,10 +101,6 @@ class Recipe:
             raise Refused(
                 f"normalised_by=group has {GROUPS} groups, which must divide d_model = "
                 f"{settings.d_model}"
-            )
-        if self.arrangement == "mixture_of_depths" and settings.layers < 2:
-            raise Refused(
-                "arrangement=mixture_of_depths routes every other layer: layers must be at least 2"
             )
 
     def but(self, changes: Mapping[str, Any]) -> Recipe:

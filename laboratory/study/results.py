@@ -62,6 +62,8 @@ class Results:
     """Of a text: the losses that counting gives, by `laboratory.study.counting`."""
     rates: dict[str, float] = field(default_factory=dict)
     """The chosen factor of the learning rate, by variant and point; empty where none was chosen."""
+    trials: dict[str, dict[float, list[float]]] = field(default_factory=dict)
+    """Of the runs that chose: the loss of each seed at each factor, by variant and point."""
 
 
 def write(results: Results, folder: Path) -> None:
@@ -110,7 +112,8 @@ def _lines(results: Results) -> Iterator[str]:
     cells = sorted(results.cells, key=lambda one: (one.variant, *_sortable(one.point), one.seed))
     yield f'{{"study": {_line(results.study)}, "full": {_line(results.full)},'
     yield f'"made": {json.dumps(results.made, indent=1, sort_keys=True, ensure_ascii=False)},'
-    for name, found in (("counted", results.counted), ("rates", results.rates)):
+    kept = {"counted": results.counted, "rates": results.rates, "trials": results.trials}
+    for name, found in kept.items():
         if found:
             yield f'"{name}": {_line(found)},'
     yield '"cells": ['
@@ -175,6 +178,10 @@ def _results(found: dict[str, Any]) -> Results:
         cells,
         _numbers(found.get("counted", {})),
         _numbers(found.get("rates", {})),
+        {
+            place: {float(rate): list(map(_number, losses)) for rate, losses in by.items()}
+            for place, by in found.get("trials", {}).items()
+        },
     )
 
 

@@ -4,6 +4,7 @@ from collections import OrderedDict
 
 import pytest
 from torch import nn
+from torch.utils.flop_counter import FlopCounterMode
 
 from course.checks.authoring import (
     DTYPES,
@@ -15,6 +16,7 @@ from course.checks.authoring import (
     wanting_gradients,
 )
 
+LARGE = "the product B A is as large as the weight, which a small layer does not notice"
 AXES = "an input without a batch is rare in training"
 SHARED = "a model that is merged is seldom used again without its update"
 NAMES = ("w_q", "head", "embed")  # the last names no linear layer
@@ -137,38 +139,13 @@ def test_same_at_first(answer, build, layer, how, x):
 @pytest.mark.constant("A x beside x", "it always is about as large")
 def test_a_is_drawn(answer, build, layer):
     """A is drawn from N(0, 1 / d_in): the product of two zeros would never learn."""
-    d_in = 40 * layer["in_features"]
-    a = answer.LoRALinear(build(nn.Linear, d_in, layer["out_features"]), 32).a
+    d_in = 30 * layer["in_features"]
+    a = answer.LoRALinear(build(nn.Linear, d_in, layer["out_features"]), 16).a
     size = a.std() * d_in**0.5
     found = (
         "0" if size == 0 else "smaller" if size < 0.4 else "larger" if size > 2.5 else "as large"
     )
     return {"A x beside x": found, "columns of a": a.size(1)}
-
-
-@pytest.mark.on_devices
-def test_output(answer, build, layer, how, x):
-    """The update, times α / r, is added to what the layer computes."""
-    return {"output": build(lambda: answer.LoRALinear(nn.Linear(**layer), **how))(x)}
-
-
-def test_default_alpha(answer, build, layer, how, x):
-    """α is 16 unless it is given."""
-    return {"output": build(lambda: answer.LoRALinear(nn.Linear(**layer), how["rank"]))(x)}
-
-
-def test_without_bias(answer, build, layer, how, x):
-    """A layer without a bias stays without one."""
-    new = build(lambda: answer.LoRALinear(nn.Linear(**layer, bias=False), **how))
-    return {"output": new(x), "parameters": shapes(new)}
-
-
-def test_gradients(answer, build, layer, how, x):
-    """A, B and the input have gradients; the layer's weight and bias have none."""
-    new = build(lambda: answer.LoRALinear(nn.Linear(**layer), **how))
-    given = wanting_gradients({"x": x})
-    backward(new(given["x"]))
-    return {"parameters": gradients(new), "input": gradients(given)}
 
 
 @pytest.mark.constant(
@@ -186,18 +163,58 @@ def test_frozen(answer, build, layer, how):
     return {**trained(new), **own, "state dict": joined(new.state_dict())}
 
 
+@pytest.mark.on_devices
+def test_output(answer, build, layer, how, x):
+    """The update, times α / r, is added to the output of the layer."""
+    return {"output": build(lambda: answer.LoRALinear(nn.Linear(**layer), **how))(x)}
+
+
+def test_default_alpha(answer, build, layer, how, x):
+    """By default, α is 16."""
+    return {"output": build(lambda: answer.LoRALinear(nn.Linear(**layer), how["rank"]))(x)}
+
+
+def test_without_bias(answer, build, layer, how, x):
+    """A layer without a bias still has none."""
+    new = build(lambda: answer.LoRALinear(nn.Linear(**layer, bias=False), **how))
+    return {"output": new(x), "parameters": shapes(new)}
+
+
+def test_gradients(answer, build, layer, how, x):
+    """A, B and the input have gradients; the layer's weight and bias have none."""
+    new = build(lambda: answer.LoRALinear(nn.Linear(**layer), **how))
+    given = wanting_gradients({"x": x})
+    backward(new(given["x"]))
+    return {"parameters": gradients(new), "input": gradients(given)}
+
+
 @pytest.mark.constant("dtype of a", "it is the layer's")
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_dtype(answer, build, layer, how, x, dtype):
-    """The update is in the dtype of its layer."""
+    """The update has the dtype of its layer."""
     new = answer.LoRALinear(build(nn.Linear, **layer, dtype=dtype), **how)
     return {"output": new(x), "b": new.b, "dtype of a": str(new.a.dtype)}
+
+
+@pytest.mark.watertight(LARGE)
+@pytest.mark.constant(
+    "multiplications", "a right answer never needs more than W, A and B have numbers"
+)
+def test_thin_products(answer, build, layer, how, x):
+    """The update goes through the r numbers A x: the product B A is never computed."""
+    new = build(lambda: answer.LoRALinear(nn.Linear(**layer), **how))
+    with FlopCounterMode(display=False) as counter:
+        output = new(x[:1, :1])  # one token
+    d_in, d_out = layer.values()
+    thin = d_in * d_out + how["rank"] * (d_in + d_out)
+    found = counter.get_total_flops() // 2
+    return {"multiplications": "few" if found <= thin else "as for B A", "output": output}
 
 
 @pytest.mark.watertight(AXES)
 @pytest.mark.parametrize("leading", [0, 1])
 def test_leading_axes(answer, build, layer, how, x, leading):
-    """The input has any leading axes, or none."""
+    """The input may have any number of leading axes."""
     return {"output": build(lambda: answer.LoRALinear(nn.Linear(**layer), **how))(x)}
 
 
@@ -206,7 +223,7 @@ def test_leading_axes(answer, build, layer, how, x, leading):
 
 @pytest.mark.on_devices
 def test_model_stays_the_same(answer, build, sizes, tokens, lora):
-    """The model computes at first what it computed before."""
+    """At initialization, the model computes the same as before."""
     model = build(tower, **sizes)
     answer.add_lora(model, **lora)
     return {"output": model(tokens)}
@@ -214,23 +231,25 @@ def test_model_stays_the_same(answer, build, sizes, tokens, lora):
 
 @pytest.mark.constant("frozen", "the model always has the same names")
 def test_chosen_layers(answer, sizes, lora):
-    """The linear layers with these names have updates, and nothing else is trained."""
+    """The linear layers with the given names have updates, and nothing else is trained."""
     return trained(updated(answer.add_lora, sizes, lora))
 
 
 def test_updated_model(answer, build, sizes, tokens, lora):
-    """Each update has the rank and the scale that were asked for."""
+    """Each update has the given rank and scale."""
     return {"output": build(updated, answer.add_lora, sizes, lora)(tokens)}
 
 
 def test_default_alpha_of_a_model(answer, build, sizes, tokens, lora):
-    """α is 16 unless it is given, in all layers."""
+    """By default, α is 16 in all layers."""
     how = {"rank": lora["rank"], "names": NAMES}
     return {"output": build(updated, answer.add_lora, sizes, how)(tokens)}
 
 
 def test_gradients_of_a_model(answer, build, sizes, tokens, lora):
-    """Gradients reach every update through the frozen layers, and no frozen parameter has one."""
+    """Gradients reach every update through the frozen layers, and no frozen parameter has a
+    gradient.
+    """
     model = build(updated, answer.add_lora, sizes, lora)
     backward(model(tokens))
     return {"parameters": gradients(model)}
@@ -238,7 +257,7 @@ def test_gradients_of_a_model(answer, build, sizes, tokens, lora):
 
 @pytest.mark.constant("saved", "unexpected", "the model always has the same names")
 def test_update_alone(answer, build, sizes, tokens, lora):
-    """What is trained is all that must be saved: it turns a copy of the original into the tuned model."""
+    """Only the updates have to be saved: they turn a copy of the original into the tuned model."""
     source = build(updated, answer.add_lora, sizes, lora)
     update = {name: one for name, one in source.named_parameters() if one.requires_grad}
     target = build(tower, **sizes)
@@ -250,19 +269,19 @@ def test_update_alone(answer, build, sizes, tokens, lora):
 # --- merge_lora -----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("dtype", [FLOAT64, "float32"])
-def test_merged_model(answer, build, sizes, tokens, lora, dtype):
-    """The merged model computes what the model with updates computes."""
-    model = build(updated, answer.add_lora, sizes, lora, dtype=dtype)
-    answer.merge_lora(model)
-    return {"output": model(tokens)}
-
-
 def test_merged_weights(answer, build, sizes, lora):
     """Weights that have an update are merged with it; all others, and all biases, stay as they are."""
     model = build(updated, answer.add_lora, sizes, lora)
     answer.merge_lora(model)
     return {"parameters": weights(model)}
+
+
+@pytest.mark.parametrize("dtype", [FLOAT64, "float32"])
+def test_merged_model(answer, build, sizes, tokens, lora, dtype):
+    """The merged model computes the same as the model with updates."""
+    model = build(updated, answer.add_lora, sizes, lora, dtype=dtype)
+    answer.merge_lora(model)
+    return {"output": model(tokens)}
 
 
 @pytest.mark.constant("kinds", "the model always has the same layers")

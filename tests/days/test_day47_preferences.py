@@ -2,8 +2,9 @@
 
 import pytest
 
-from course.checks.authoring import backward, gradients, wanting_gradients
+from course.checks.authoring import FLOAT64, backward, gradients, wanting_gradients
 
+AXES = "publications take a batch of answers: one leading axis"
 FAR = "differences in the thousands occur with long answers; few models get there"
 CUT = "an answer without labels occurs where a long prompt was cut off"
 
@@ -11,12 +12,12 @@ CUT = "an answer without labels occurs where a long prompt was cut off"
 # --- Inputs ---------------------------------------------------------------------------------------
 
 
-def answers(draw, before, t, vocab, scale=2.0):
+def answers(draw, before, t, vocab, scale=2.0, dtype="float32"):
     """Logits, and labels that are kept at some positions, more in one answer than in another."""
     labels = draw.integers(0, vocab - 1, *before, t)
     kept = draw.mask(*before, t)
     return {
-        "logits": draw.normal(*before, t, vocab, scale=scale),
+        "logits": draw.normal(*before, t, vocab, scale=scale, dtype=dtype),
         "labels": labels.masked_fill(~kept, -100),
     }
 
@@ -34,9 +35,15 @@ def batch(draw, **how):
 
 
 @pytest.fixture
-def given(draw):
+def dtype():
+    """What logits are in, unless a check says otherwise."""
+    return "float32"
+
+
+@pytest.fixture
+def given(draw, dtype):
     """A batch of answers of different lengths."""
-    return batch(draw)
+    return batch(draw, dtype=dtype)
 
 
 @pytest.fixture
@@ -136,13 +143,15 @@ def differentiated(loss, inputs):
 
 
 @pytest.mark.on_devices
+@pytest.mark.parametrize("dtype", ["float32", FLOAT64])
 def test_log_probs(answer, given):
     """The log-probability of an answer is the sum over its labels."""
     return {"log_probs": answer.sequence_log_probs(**given)}
 
 
+@pytest.mark.watertight(AXES)
 def test_shapes(answer, alone, paired):
-    """There may be no batch, or one of pairs."""
+    """There may be any number of leading axes, or none."""
     return {
         "one answer": answer.sequence_log_probs(**alone),
         "pairs": answer.sequence_log_probs(**paired),
@@ -157,14 +166,14 @@ def test_gradients_of_the_logits(answer, given):
 
 
 def test_labels_stay(answer, given):
-    """Logits and labels are used again, and stay as they are."""
+    """Logits and labels do not change."""
     answer.sequence_log_probs(**given)
     return given
 
 
 @pytest.mark.watertight(FAR)
 def test_certain_models(answer, certain):
-    """Logits in the thousands give finite numbers."""
+    """For logits in the thousands, the results are finite."""
     return {"log_probs": answer.sequence_log_probs(**certain)}
 
 
@@ -184,7 +193,9 @@ def test_preferences(answer, rewards):
 
 @pytest.mark.watertight(FAR)
 def test_far_rewards(answer, rewards_far_apart):
-    """A wrong order by thousands costs thousands, not infinity."""
+    """If the rewards differ by thousands in the wrong direction, the loss is in the thousands, not
+    infinite.
+    """
     return differentiated(answer.bradley_terry_loss, rewards_far_apart)
 
 
@@ -204,7 +215,7 @@ def test_default_beta(answer, without_beta):
 
 @pytest.mark.constant("loss", "ln 2, whatever the log-probabilities")
 def test_equal_policies(answer, equal):
-    """Where policy and reference are equal, the loss is ln 2, and its gradient depends on beta alone."""
+    """If policy and reference are equal, the loss is ln 2, and its gradient depends only on beta."""
     return differentiated(answer.dpo_loss, equal)
 
 
@@ -215,5 +226,7 @@ def test_gradients(answer, four):
 
 @pytest.mark.watertight(FAR)
 def test_far_policies(answer, four_far_apart):
-    """A pair in the wrong order by thousands still gives a finite loss and a gradient."""
+    """A pair that differs by thousands in the wrong direction still has a finite loss and a
+    gradient.
+    """
     return differentiated(answer.dpo_loss, four_far_apart)

@@ -8,6 +8,7 @@ AXES = "additional leading axes"
 EMPTY = "an answer without a single token is cut off by the verifier, which is rare"
 PADDING = "log-probabilities at padding are numbers in most programs"
 SIZES = "groups of one have nothing to compare"
+ROUNDED = "rewards of 0 and 1 have an exact mean, and those of other numbers may not"
 SMALL = "rewards that differ by thousandths"
 
 
@@ -34,12 +35,20 @@ def graded(draw, dtype):
 
 @pytest.fixture
 def some_equal(draw):
-    """Two groups have equal rewards, all 0 or all some other number, and the others have not."""
+    """Two groups have equal rewards, all 0 or all another number with an exact mean."""
     groups, size = draw.size(4, 6), draw.size(3, 7)
     rewards = draw.uniform(0, 1, groups, size)
     rewards[1] = 0
-    rewards[2] = rewards[2, 0].clone()
+    rewards[2] = draw.choice([0.25, 0.5, 0.75, 1.0])
     return rewards
+
+
+@pytest.fixture
+def equal_and_rounded(draw):
+    """Groups of equal rewards, most of whose means differ from them in the last digit."""
+    size = draw.choice([3, 5, 6, 7])
+    rewards = draw.uniform(0, 1, 64, 1).expand(64, size)
+    return rewards[rewards.mean(dim=-1) != rewards[:, 0]].clone()
 
 
 @pytest.fixture
@@ -188,13 +197,21 @@ def test_right_and_wrong(answer, right_and_wrong):
 @pytest.mark.on_devices
 @pytest.mark.parametrize("dtype", ["float32", FLOAT64])
 def test_levels_and_spreads(answer, graded):
-    """Each group is compared with itself alone: with its own mean and standard deviation."""
+    """Each group is compared only with itself: with its own mean and standard deviation."""
     return {"advantages": answer.group_advantages(graded)}
 
 
 def test_equal_rewards(answer, some_equal):
-    """Where all answers of a group are equally good, every advantage is 0."""
+    """If all answers of a group are equally good, every advantage is 0."""
     return {"advantages": answer.group_advantages(some_equal)}
+
+
+@pytest.mark.watertight(ROUNDED)
+@pytest.mark.constant("advantages", "they are 0 in all groups of equal rewards")
+def test_rounded_means(answer, equal_and_rounded):
+    """Equal rewards have the advantage 0 even where their mean has been rounded."""
+    found = answer.group_advantages(equal_and_rounded)
+    return {"advantages": "0" if (found == 0).all() else "not all 0", "groups": len(found)}
 
 
 @pytest.mark.parametrize(
@@ -243,7 +260,7 @@ def test_clip(answer, wide):
 
 @pytest.mark.parametrize("case", ODD)
 def test_odd_steps(answer, odd_step):
-    """Any axes before time, answers without tokens, any padding, and float64."""
+    """The result is right for any leading axes, answers without tokens, any padding, and float64."""
     return differentiated(answer.policy_loss, odd_step)
 
 
@@ -262,11 +279,11 @@ def test_penalty_with_padding(answer, apart_and_padded):
 
 
 def test_penalty_gradients(answer, apart_and_padded):
-    """The gradient pulls the model towards the reference, which has none."""
+    """The gradient pulls the model toward the reference, which has no gradient."""
     return differentiated(answer.kl_penalty, apart_and_padded)
 
 
 @pytest.mark.parametrize("case", ODD)
 def test_odd_penalties(answer, odd_penalty):
-    """Any axes before time, answers without tokens, any padding, and float64."""
+    """The result is right for any leading axes, answers without tokens, any padding, and float64."""
     return differentiated(answer.kl_penalty, odd_penalty)

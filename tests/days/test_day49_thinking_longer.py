@@ -23,12 +23,6 @@ def shuffled(draw, items):
     return [items[i] for i in draw.sizes(0, len(items) - 1, len(items))]
 
 
-def samples(draw, counts, answers):
-    """Each answer as often as its count says, shuffled; so is which answer has which count."""
-    pairs = zip(shuffled(draw, answers), counts, strict=True)
-    return shuffled(draw, [answer for answer, count in pairs for _ in range(count)])
-
-
 def eighths(draw, low, high, count):
     """Different scores whose sums are exact, in increasing order."""
     return sorted(size / 8 for size in draw.sizes(8 * low, 8 * high, count))
@@ -48,8 +42,9 @@ def votes(draw):
 
 @pytest.fixture
 def plurality(draw):
-    """The most frequent answer has less than half of the samples."""
-    return samples(draw, [3, 2, 2, 1], some(draw, 4))
+    """The most frequent answer has less than half of the samples, no two of them in a row."""
+    a, b, c, d = some(draw, 4)
+    return [b, b, a, c, c, a, d, a]
 
 
 @pytest.fixture
@@ -147,38 +142,48 @@ def log_probabilities(draw):
 
 @pytest.fixture
 def best_cut_off(draw):
-    """The sample with the highest score has no answer, nor have those with the largest total."""
-    a, b = some(draw, 2)
+    """The sample with the highest score has no answer, nor have those with the largest total. The best of
+    the others is false in Python, and does not win if it gets an earlier sample's score."""
+    a, b, c = draw.choice([[0, *draw.sizes(1, 9, 2)], ["", *WORDS[:2]]])
     low, mid, high, best = eighths(draw, 1, 4, 4)
-    return unzipped(shuffled(draw, [(None, best), (None, high), (None, best), (a, mid), (b, low)]))
+    return unzipped([(None, best), (b, low), (c, mid), (None, best), (a, high), (None, low)])
 
 
 @pytest.fixture
 def equal_scores(draw):
-    """Three samples have the highest score, and a sample with the second one's answer came before them."""
-    a, b, c = some(draw, 3)
+    """Four samples have the highest score. The largest of their answers is neither that of the first nor of
+    the last sample, nor the answer that was seen first."""
+    *others, largest = sorted(some(draw, 4))
+    a, b, c = shuffled(draw, others)
     low, high = eighths(draw, 1, 4, 2)
-    return unzipped([(a, low), (b, high), (a, high), (c, high), (b, low)])
+    return unzipped([(a, low), (b, high), (largest, high), (a, high), (c, high), (b, low)])
 
 
 @pytest.fixture
 def heavy(draw):
-    """The largest total, the highest score, mean and last score, and the most samples: each of these
-    belongs to another answer."""
+    """The largest total, the highest score, mean (and product) and last score, and the most samples: each of
+    these belongs to another answer."""
     total, best, mean, last, often = some(draw, 5)
     begin = shuffled(draw, [(best, 2.0), (last, 0.125)])
-    middle = [(total, 1.25), (total, 1.5), (mean, 1.75), *[(often, 0.125)] * 4]
+    middle = [(total, 1.0), (total, 1.25), (mean, 1.75), *[(often, 0.125)] * 4]
     end = shuffled(draw, [(best, 0.125), (last, 1.875)])
-    unit = draw.size(1, 8)
+    unit = 0.5 ** draw.size(2, 5)
     return unzipped([(one, unit * s) for one, s in [*begin, *shuffled(draw, middle), *end]])
 
 
 @pytest.fixture
 def equal_totals(draw):
-    """Two answers have the same total, which the one seen second reaches first."""
-    a, b, c = some(draw, 3)
-    low, high = eighths(draw, 1, 4, 2)
-    return unzipped([(c, low / 2), (a, low), (b, low + high), (a, high)])
+    """Two answers have the same total: the second or the first one seen reaches it first, with the best
+    sample or without it. At last, all scores are 0."""
+    a, b = some(draw, 2)
+    low, high = eighths(draw, 3, 6, 2)
+    cases = [
+        [(a, low), (b, low + high), (a, high)],
+        [(a, low + high), (b, low), (b, high)],
+        [(a, low), (b, high), (b, low), (a, high)],
+        [(a, 0.0), (b, 0.0), (b, 0.0)],
+    ]
+    return [unzipped(pairs) for pairs in cases]
 
 
 # --- majority_vote --------------------------------------------------------------------------------
@@ -244,13 +249,13 @@ def test_one_try(answer, counts):
 @pytest.mark.constant("pass_at_k", "at these ends nothing is left to chance")
 @pytest.mark.parametrize("case", ["nothing is right", "everything is right", "all tries"])
 def test_ends(answer, ends):
-    """At the ends the result is certain: nothing or everything is right, or all samples are tried."""
+    """The result is certain if nothing or everything is right, or if all samples are tried."""
     return {"pass_at_k": answer.pass_at_k(**ends), "n": ends["n"]}
 
 
 @pytest.mark.watertight(MANY)
 def test_thousands(answer, thousands):
-    """Thousands of samples do not overflow."""
+    """With thousands of samples, nothing overflows."""
     return {"pass_at_k": answer.pass_at_k(**thousands)}
 
 
@@ -268,17 +273,17 @@ def test_negative_scores(answer, log_probabilities):
 
 
 def test_best_cut_off(answer, best_cut_off):
-    """A sample without an answer is never chosen, whatever its score."""
+    """A sample without an answer is never chosen, whatever its score; 0 and the empty text are answers."""
     return {"chosen": answer.best_of_n(**best_cut_off)}
 
 
 def test_weighted(answer, heavy):
-    """Weighted, the answer with the largest sum of scores is chosen."""
+    """With `weighted`, the answer with the largest sum of scores is chosen."""
     return {"chosen": answer.best_of_n(**heavy, weighted=True)}
 
 
 def test_weighted_cut_off(answer, best_cut_off):
-    """Samples without an answer do not add up to one."""
+    """With `weighted`, samples without an answer are never chosen."""
     return {"chosen": answer.best_of_n(**best_cut_off, weighted=True)}
 
 
@@ -290,8 +295,8 @@ def test_equal_scores(answer, equal_scores):
 
 @pytest.mark.watertight(TIES)
 def test_equal_totals(answer, equal_totals):
-    """Of several answers with the largest sum, the one that was seen first is chosen."""
-    return {"chosen": answer.best_of_n(**equal_totals, weighted=True)}
+    """Of several answers with the largest sum, which may be 0, the one that was seen first is chosen."""
+    return {"chosen": [answer.best_of_n(**pairs, weighted=True) for pairs in equal_totals]}
 
 
 @pytest.mark.watertight(NOBODY)

@@ -87,6 +87,15 @@ def compared(before, model):
     }
 
 
+def left_by(raised, before, model, text):
+    """What a call has changed, and the logits without any hooks: one that was left may raise here."""
+    found = compared(before, model) | {"raised": raised}
+    for module in model.modules():
+        module._forward_pre_hooks.clear()
+        module._forward_hooks.clear()
+    return found | {"logits": model(text).detach()}
+
+
 def raises(call, *arguments):
     """Call it, and return whether it raised."""
     try:
@@ -101,10 +110,10 @@ def raises(call, *arguments):
 # --- Inputs: attention ----------------------------------------------------------------------------
 
 
-def attending(draw, tokens):
+def attending(draw, tokens, dtype="float32"):
     """Causal weights for these tokens, and the tokens."""
     b, t = tokens.shape
-    weights = draw.weights(b, draw.size(2, 4), t, t).tril()
+    weights = draw.weights(b, draw.size(2, 4), t, t, dtype=dtype).tril()
     return {"weights": weights / weights.sum(-1, keepdim=True), "tokens": tokens}
 
 
@@ -134,11 +143,11 @@ def uneven(draw):
 
 
 @pytest.fixture
-def not_repeated(draw, case):
+def not_repeated(draw, case, dtype):
     """Rows of different tokens."""
     b, t = draw.sizes(2, 6, 2)
     t = 1 if case == "T=1" else t
-    return attending(draw, draw.normal(b, t).argsort(-1))
+    return attending(draw, draw.normal(b, t).argsort(-1), dtype)
 
 
 # --- logit_lens -----------------------------------------------------------------------------------
@@ -146,13 +155,13 @@ def not_repeated(draw, case):
 
 @pytest.mark.on_devices
 def test_every_layer(answer, build, config, two_texts):
-    """Logits are read from the residual stream before the first block, and after each."""
+    """Logits are read from the residual stream before the first block, and after each block."""
     return {"logits": answer.logit_lens(build(GPT, config), two_texts["tokens"])}
 
 
 @pytest.mark.constant(*LEFT, "the model is as it was")
 def test_lens_leaves_the_model(answer, build, config, two_texts):
-    """Nothing is dropped, and afterwards each module has its mode and its hooks."""
+    """Dropout is inactive, and afterwards each module has its old mode and hooks."""
     model = used(build, replace(config, dropout=0.5))
     before = found_in(model)
     logits = answer.logit_lens(model, two_texts["tokens"])
@@ -161,15 +170,15 @@ def test_lens_leaves_the_model(answer, build, config, two_texts):
 
 @pytest.mark.constant(*LEFT, "raised", "the model is as it was")
 def test_lens_after_an_error(answer, build, config, too_long):
-    """The model is as it was, also after an error."""
+    """The model is unchanged, even after an error."""
     model = used(build, config)
     before = found_in(model)
     raised = raises(answer.logit_lens, model, too_long)
-    return compared(before, model) | {"raised": raised, "logits": model(too_long[:, 1:]).detach()}
+    return left_by(raised, before, model, too_long[:, 1:])
 
 
 def test_lens_of_a_llama(answer, build, config, two_texts):
-    """A LLaMA's logits have a matrix of their own."""
+    """A LLaMA's logits come from a separate matrix."""
     model = build(LLaMA, llama(config))
     return {"logits": answer.logit_lens(model, two_texts["tokens"])}
 
@@ -185,7 +194,7 @@ def patched(patch_activation, model, texts, module, *where):
 
 @pytest.mark.on_devices
 def test_residual_stream(answer, build, config, two_texts, place):
-    """What enters a block at one position comes from the other run."""
+    """The input of a block at one position comes from the other run."""
     model = build(GPT, config)
     where = (slice(None), place["position"])
     return patched(answer.patch_activation, model, two_texts, model.blocks[place["layer"]], where)
@@ -197,12 +206,13 @@ def test_head(answer, build, config, two_texts, place):
     return patched(answer.patch_activation, model, two_texts, *head_at(model, **place))
 
 
+@pytest.mark.constant("runs", "there is one text")
 def test_ablation(answer, build, config, two_texts, place):
-    """Without a source, the numbers become 0."""
-    model = build(GPT, config)
-    return patched(
-        answer.patch_activation, model, two_texts | {"source": None}, *head_at(model, **place)
-    )
+    """Without a source, the numbers become 0, and the model runs once."""
+    model, runs, texts = build(GPT, config), [], two_texts | {"source": None}
+    model.register_forward_pre_hook(lambda *_: runs.append(1))
+    found = patched(answer.patch_activation, model, texts, *head_at(model, **place))
+    return found | {"runs": len(runs)}
 
 
 def test_whole_input(answer, build, config, two_texts, place):
@@ -214,7 +224,7 @@ def test_whole_input(answer, build, config, two_texts, place):
 
 
 def test_only_this_module(answer, build, config, two_texts, place):
-    """The norm of a block reads patched numbers; the residual connection beside it does not."""
+    """The norm of a block reads patched numbers; the residual connection around it does not."""
     model = build(GPT, config)
     norm = model.blocks[place["layer"]].sublayer[1].norm
     return patched(
@@ -224,7 +234,7 @@ def test_only_this_module(answer, build, config, two_texts, place):
 
 @pytest.mark.constant(*LEFT, "the model is as it was")
 def test_patch_leaves_the_model(answer, build, config, two_texts, place):
-    """Nothing is dropped, and afterwards each module has its mode and its hooks."""
+    """Dropout is inactive, and afterwards each module has its old mode and hooks."""
     model = used(build, replace(config, dropout=0.5))
     before, where = found_in(model), (slice(None), place["position"])
     found = patched(answer.patch_activation, model, two_texts, model.norm, where)
@@ -234,14 +244,14 @@ def test_patch_leaves_the_model(answer, build, config, two_texts, place):
 @pytest.mark.constant(*LEFT, "raised", "the model is as it was")
 @pytest.mark.parametrize("case", ["a text too long", "a source too long", "no such position"])
 def test_patch_after_an_error(answer, build, config, two_texts, too_long, case):
-    """The model is as it was, also after an error."""
+    """The model is unchanged, even after an error."""
     model, texts = used(build, config), dict(two_texts)
     before = found_in(model)
     if case != "no such position":
         texts["tokens" if case == "a text too long" else "source"] = too_long
     where = (slice(None), config.context)
     raised = raises(patched, answer.patch_activation, model, texts, model.blocks[1], where)
-    return compared(before, model) | {"raised": raised, "logits": model(too_long[:, 1:]).detach()}
+    return left_by(raised, before, model, too_long[:, 1:])
 
 
 # --- prefix_matching_score ------------------------------------------------------------------------
@@ -249,12 +259,14 @@ def test_patch_after_an_error(answer, build, config, two_texts, too_long, case):
 
 @pytest.mark.on_devices
 def test_twice(answer, twice):
-    """Of each repeated token, the weight on what followed it counts."""
+    """For each repeated token, the weight on the token that followed it counts."""
     return {"score": answer.prefix_matching_score(**twice)}
 
 
 def test_often(answer, often):
-    """Weights on all earlier continuations add up, the token itself among them where it follows its equal."""
+    """The weights on all earlier continuations add up, including the token itself if it repeats the
+    token before it.
+    """
     return {"score": answer.prefix_matching_score(**often)}
 
 
@@ -264,7 +276,8 @@ def test_uneven(answer, uneven):
 
 
 @pytest.mark.watertight(NOTHING)
+@pytest.mark.parametrize("dtype", ["float64"])
 @pytest.mark.parametrize("case", ["T=1", "all different"])
 def test_nothing_repeated(answer, not_repeated):
-    """If nothing is repeated, each score is 0."""
+    """If nothing is repeated, each score is 0, in the dtype of the weights."""
     return {"score": answer.prefix_matching_score(**not_repeated)}

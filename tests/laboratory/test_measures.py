@@ -230,13 +230,6 @@ def test_what_sees_no_further_keeps_no_more(studied, recipe, numbers):
     assert set(found.values()) == {2 * numbers * 4}
 
 
-def test_tokens_that_pass_a_layer_by_leave_nothing_there(studied):
-    recipe = {"arrangement": "mixture_of_depths", "capacity": 0.25}
-    found = MEASURES["cache"](*studied(recipe, layers=2))
-    dense = MEASURES["cache"](*studied(layers=2))
-    assert found["cache_1024"] == dense["cache_1024"] * (1 + 0.25) / 2
-
-
 # --- Time and memory ------------------------------------------------------------------------------
 
 

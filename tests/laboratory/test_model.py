@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from laboratory.study.layers import Depths, Windowed
+from laboratory.study.layers import Windowed
 from laboratory.study.model import Recipe, build, gated_width
 from tests.training.conftest import small
 from training.data.vocabulary import Languages, Symbols
@@ -18,7 +18,6 @@ from variants.activations import SwiGLU
 from variants.llama import LLaMA, LLaMAConfig
 from variants.mamba import Mamba
 from variants.moe import MixtureOfExperts
-from variants.parallel import ParallelBlock
 from variants.sliding_window import sliding_window_mask
 
 WORDS = Symbols([f"w{n}" for n in range(13)], " ")
@@ -52,9 +51,6 @@ RECIPES = {
     "experts": {**SWIGLU, "experts": 4},
     "switch": {**SWIGLU, "experts": 4, "renormalized": False},
     "two experts each": {**SWIGLU, "experts": 4, "top_k": 2},
-    "parallel": {"arrangement": "parallel"},
-    "parallel experts": {"arrangement": "parallel", **SWIGLU, "experts": 2},
-    "mixture of depths": {"arrangement": "mixture_of_depths"},
 }
 
 
@@ -321,71 +317,6 @@ def test_two_mamba_blocks_stand_for_a_layer():
     assert 0.0009 < float(steps.min()) < float(steps.max()) < 0.11
 
 
-def test_a_parallel_block_is_day_36_s():
-    block = made({"arrangement": "parallel"}).blocks[0]
-    assert isinstance(block, ParallelBlock)
-    x = torch.randn(2, 7, 16, dtype=torch.float64)
-    normed = block.norm(x)
-    torch.testing.assert_close(block(x), x + block.self_attn(normed) + block.feed_forward(normed))
-
-
-# --- A mixture of depths --------------------------------------------------------------------------
-
-
-def routed(**changes: object):
-    return made({"arrangement": "mixture_of_depths", **changes})
-
-
-def test_every_other_layer_is_routed():
-    model = made({"arrangement": "mixture_of_depths"}, layers=4)
-    assert [isinstance(block, Depths) for block in model.blocks] == [False, True, False, True]
-
-
-def test_in_training_the_capacity_chooses():
-    layer = routed(capacity=0.25).blocks[1].train()
-    weights, places = layer.choose(torch.randn(3, 16, 16, dtype=torch.float64))
-    assert weights.shape == places.shape == (3, 4)
-
-
-def test_evaluated_each_token_is_asked_for_itself():
-    layer = routed().blocks[1]
-    x = torch.randn(3, 16, 16, dtype=torch.float64)
-    with torch.no_grad():
-        out = layer(x)
-        through = layer.predictor(x).squeeze(-1) > 0
-        assert through.sum(dim=1).unique().numel() > 1  # rows choose different numbers of tokens
-        for row in range(3):
-            there = through[row].nonzero().squeeze(-1)
-            chosen = x[row : row + 1, there]
-            gain = layer.router(chosen) * (layer.block(chosen) - chosen)
-            expected = x[row].index_add(0, there, gain[0])
-            torch.testing.assert_close(out[row], expected)
-
-
-def test_what_passes_by_is_predicted_and_nothing_else_learns_from_that():
-    model = routed().train()
-    model(tokens(rows=8))
-    model.auxiliary().backward()
-    learning = {name for name, one in model.named_parameters() if one.grad is not None}
-    assert learning == {"blocks.1.predictor.weight", "blocks.1.predictor.bias"}
-
-
-def test_the_predictor_finds_the_router_s_border():
-    torch.manual_seed(0)
-    layer = routed(capacity=0.25).blocks[1].float().train()
-    adam = torch.optim.Adam(layer.predictor.parameters(), 0.05)
-    for _ in range(300):
-        layer.choose(torch.randn(16, 64, 16))
-        layer.miss.backward()
-        adam.step()
-        adam.zero_grad()
-    x = torch.randn(16, 64, 16)
-    through = layer.predictor(x).squeeze(-1) > 0
-    _, places = layer.choose(x)
-    wanted = torch.zeros(16, 64).scatter(1, places, 1.0).bool()
-    assert float((through == wanted).float().mean()) > 0.9
-
-
 # --- What is refused ------------------------------------------------------------------------------
 
 
@@ -395,17 +326,14 @@ def test_the_predictor_finds_the_router_s_border():
         ({"attention": "ful"}, r"attention must be one of full, .*did you mean 'full'"),
         ({"activation": "swigly"}, "did you mean 'swiglu'"),
         ({"experts": -1}, "experts must be at least 0, got -1"),
-        ({"capacity": 1.5}, "capacity must be from 0.01 to 1"),
         ({"attention": "mamba"}, "positions=none, not sinusoid"),
         ({"attention": "mamba", **LATE, **SWIGLU, "experts": 2}, "experts must be 0"),
-        ({"attention": "mamba", **LATE, "arrangement": "parallel"}, "arrangement serial"),
         ({"attention": "linear", "positions": "t5"}, "attention=full alone shows"),
         ({"attention": "flash", "positions": "alibi"}, "attention=full alone shows"),
         ({"attention": "linear", "positions": "rope"}, "needs positive features"),
         ({"attention": "window", "window": 5}, "window must be even, got 5"),
         ({"experts": 2}, "experts are of activation=swiglu, not relu"),
         ({**SWIGLU, "experts": 2, "top_k": 3}, "top_k must be at most experts=2, got 3"),
-        ({"arrangement": "mixture_of_depths", "positions": "rope"}, "sinusoid, learned or none"),
     ],
 )
 def test_recipes_that_are_none(recipe, words):
@@ -418,7 +346,6 @@ def test_recipes_that_are_none(recipe, words):
     [
         ({}, {"model": "gpt"}, "model must be paper, not gpt"),
         ({"attention": "mamba", **LATE}, {"norm": "post"}, "norm must be pre"),
-        ({"arrangement": "parallel"}, {"norm": "post"}, "norm must be pre"),
         ({"positions": "rope"}, {"d_model": 12}, "must be even, got 3"),
         (
             {"attention": "grouped", "groups": 3},
@@ -426,7 +353,6 @@ def test_recipes_that_are_none(recipe, words):
             "groups must divide heads, got groups=3, heads=4",
         ),
         ({"normalised_by": "group"}, {"d_model": 18, "heads": 2}, "must divide d_model = 18"),
-        ({"arrangement": "mixture_of_depths"}, {"layers": 1}, "layers must be at least 2"),
     ],
 )
 def test_sizes_that_do_not_go_with_a_recipe(recipe, changes, words):

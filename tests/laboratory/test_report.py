@@ -54,6 +54,7 @@ ASKED: dict[str, Any] = {
     ],
     "why": {"accuracy": "Nobody counted."},
 }
+LANGUAGE = {**ASKED["settings"], "data": "text.txt"}
 # Of each seed: what the seed does to all variants, and what else it does to this one.
 SHARED = (0.00, 0.05, -0.04)
 OWN = {"narrow": (0.0, 0.0, 0.0), "wide": (0.001, -0.001, 0.0), "deep": (0.002, -0.02, 0.017)}
@@ -172,9 +173,27 @@ def test_below_an_answer_in_words_differences_are_listed_once() -> None:
     assert "\n- `wide`: better by " in told
 
 
+def test_the_report_begins_with_the_size_and_ends_open_rows_with_their_power() -> None:
+    one = simple(variants={**ASKED["variants"], "deep": {"layers": 8, "steps": 40}})
+    told = document.report(one, results(one))
+    base = one.cells[0].settings
+    assert (
+        f"Layers: {base.layers} to 8; width: {base.d_model}; steps: 40 to {base.steps:,};" in told
+    )
+    deep = next(
+        side.against for side in Compared(one, results(one)).sides("loss") if side.variant == "deep"
+    )
+    assert deep is not None and not deep.claimed
+    size, count = deep.detectable(2), deep.seeds_to_bound(0.01)
+    assert f"`deep` {size:.2f} (about {count})." in told
+    assert "Of an open difference" not in document.report(
+        one,
+        results(one, lambda _, seed, figures: figures.update(loss=2 + SHARED[seed], accuracy=0.5)),
+    )
+
+
 def test_chosen_learning_rates_are_listed() -> None:
-    language = {**ASKED["settings"], "data": "text.txt"}
-    one = simple(task="text", settings=language, learning_rates=[0.5, 1, 2])
+    one = simple(task="text", settings=LANGUAGE, learning_rates=[0.5, 1, 2])
     seen = dataclasses.replace(results(one), rates={"narrow": 1.0, "wide": 2.0, "deep": 0.5})
     told = document.report(one, seen)
     assert "Learning rates: each variant has the best of the factors 0.5, 1, 2, by" in told
@@ -377,11 +396,19 @@ def drawn(one: Study, seen: Results, folder: Path) -> dict[str, bytes]:
 
 
 def test_all_that_the_report_shows_is_drawn(tmp_path: Path) -> None:
-    one = asked()
-    files = drawn(one, results(one), tmp_path)
-    assert sorted(files) == sorted(picture.file for picture in report_pictures.pictures(one))
-    told = document.report(one, results(one))
+    one = asked(task="text", settings=LANGUAGE, learning_rates=[1, 2])
+    tried = {
+        f"{variant},warmup={warmup}": {1.0: [2.0, 2.1], 2.0: [NAN, 1.9]}
+        for variant in one.variants
+        for warmup in (10, 50)
+    }
+    seen = dataclasses.replace(results(one), trials=tried)
+    files = drawn(one, seen, tmp_path)
+    assert sorted(files) == sorted(one.file for one in report_pictures.pictures(one, seen))
+    told = document.report(one, seen)
     assert all(f"]({name})" in told for name in files)
+    assert "loss_by_rate.svg" in files
+    assert "loss_by_rate.svg" not in drawn(one, results(one), tmp_path / "untuned")
 
 
 def test_the_same_results_are_the_same_bytes(tmp_path: Path) -> None:

@@ -43,9 +43,16 @@ def test_floats_come_back_exactly(tmp_path: Path) -> None:
 
 
 def test_what_was_counted_and_chosen_comes_back(tmp_path: Path) -> None:
-    results = replace(several(), counted={"unigram": 3.3, "bigram": 2.5}, rates={"a": 0.5})
+    results = replace(
+        several(),
+        counted={"unigram": 3.3, "bigram": 2.5},
+        rates={"a": 0.5},
+        trials={"a": {0.5: [2.25, 2.5], 1.0: [3.0, 2.75]}},
+    )
     write(results, tmp_path)
     assert read(tmp_path) == results
+    write(replace(results, trials={"a": {0.5: [math.nan, math.inf]}}), tmp_path)
+    assert all(map(math.isnan, read(tmp_path).trials["a"][0.5]))
 
 
 def test_the_order_in_which_cells_end_leaves_no_trace(tmp_path: Path) -> None:

@@ -150,6 +150,10 @@ def test_a_learning_rate_is_chosen_on_a_split_of_its_own(tmp_path: Path) -> None
     assert set(found.rates) == {"narrow", "wide"}
     for cell in tuned.at(found.rates).cells:
         assert cell.settings.factor == found.rates[cell.variant] * tuned.cells[0].settings.factor
+    for place, rate in found.rates.items():
+        tried = found.trials[place]
+        assert set(tried) == {0.01, 1.0} and {len(losses) for losses in tried.values()} == {2}
+        assert sum(tried[rate]) == min(map(sum, tried.values()))
     # A hundredth of the rate learns next to nothing in 40 steps.
     assert set(found.rates.values()) == {1.0}
     assert {seen.seed for seen in found.cells} == set(tuned.seeds)
@@ -297,7 +301,7 @@ def clone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for name in (
         "code.py",
         "laboratory/studies/width/study.yaml",
-        "laboratory/studies/depth/study.yaml",
+        "laboratory/studies/norms/study.yaml",
     ):
         (root / name).parent.mkdir(parents=True, exist_ok=True)
         (root / name).write_text("old")
@@ -321,7 +325,7 @@ def save(root: Path) -> None:
 def test_a_changed_study_is_no_clean_commit(clone: Path) -> None:
     head = git(clone, "rev-parse", "--short=12", "HEAD").strip()
     assert runner.commit("width") == head
-    (clone / "laboratory" / "studies" / "depth" / "study.yaml").write_text("new")
+    (clone / "laboratory" / "studies" / "norms" / "study.yaml").write_text("new")
     assert runner.commit("width") == head
     (clone / "laboratory" / "studies" / "width" / "study.yaml").write_text("new")
     assert runner.commit("width") == f"{head}, changed since"

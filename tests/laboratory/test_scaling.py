@@ -11,9 +11,9 @@ import pytest
 from jaxtyping import Float
 from numpy import ndarray
 
-from laboratory.report import isoflop, laws, scaling
-from laboratory.report.isoflop import Cellwise, Spending, spend
+from laboratory.report import laws, scaling
 from laboratory.report.laws import Law
+from laboratory.report.scaling import Cellwise
 from laboratory.study import description
 from laboratory.study.results import CellResult, Results
 from training.errors import Refused
@@ -109,20 +109,10 @@ def test_an_interval_that_is_not_widened_would_be_too_narrow(
     assert narrow.high - narrow.low < 0.5 * (wide.high - wide.low)
 
 
-def test_without_a_floor_the_exponent_is_a_slope() -> None:
-    found = laws.straight(SIZES, 8 * SIZES**-0.076)
-    assert (found.low, found.value, found.high) == pytest.approx((0.076,) * 3)
-    bent = laws.straight(SIZES, ONE.loss(SIZES))
-    assert bent.low < bent.value < bent.high
-    assert bent.value < 0.4  # the floor flattens the line
-
-
 @pytest.mark.parametrize("count", [1, 3, 4])
 def test_too_few_sizes_are_refused(count: int) -> None:
     with pytest.raises(Refused, match=f"5 different sizes.*{count}"):
         laws.fit(np.repeat(SIZES[:count], 5)[:, None], np.repeat(ONE.loss(SIZES[:count]), 5))
-    with pytest.raises(Refused, match=f"5 different sizes.*{count}"):
-        laws.straight(SIZES[:count], ONE.loss(SIZES[:count]))
 
 
 def test_no_cells_at_all_are_refused() -> None:
@@ -134,79 +124,6 @@ def test_the_same_losses_give_the_same_interval(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(laws, "RESAMPLED", 5)
     sizes, losses = table(grid(by_both, NOISE))
     assert laws.fit(sizes, losses) == laws.fit(sizes, losses)
-
-
-# --- Equal compute --------------------------------------------------------------------------------
-
-
-def best(compute: float) -> float:
-    """Where the law is lowest at a budget: Hoffmann et al. 2022, eq. 4."""
-    (a, b), (alpha, beta) = BOTH.scales, BOTH.exponents
-    return float(
-        (alpha * a / (beta * b)) ** (1 / (alpha + beta)) * (compute / 6) ** (beta / (alpha + beta))
-    )
-
-
-def test_the_minima_are_where_the_law_has_them() -> None:
-    spending = spend(grid(by_both))
-    assert len(spending.profiles) >= 3
-    for one in spending.profiles:
-        assert one.inside
-        assert one.best.value == pytest.approx(best(one.compute), rel=0.1)
-        assert len(one.parameters) >= isoflop.LEAST_POINTS
-    assert spending.exponent is not None
-    assert spending.exponent.value == pytest.approx(0.45 / 0.85, abs=0.03)
-
-
-def test_losses_are_read_off_between_two_budgets() -> None:
-    for one in spend(grid(by_both)).profiles:
-        truth = BOTH.loss(one.parameters, one.compute / (6 * one.parameters))
-        assert one.losses == pytest.approx(truth, rel=0.01)
-
-
-@pytest.mark.by_turn
-def test_the_exponent_lies_in_about_95_of_100_intervals() -> None:
-    truth = spend(grid(by_both)).exponent  # of the parabolas, which are no law
-    assert truth is not None
-    found = [spend(grid(by_both, NOISE, seed=trial)).exponent for trial in range(60)]
-    inside = [one for one in found if one is not None and one.low <= truth.value <= one.high]
-    assert len(inside) / len(found) >= 0.85
-    assert np.median([one.high - one.low for one in inside]) < 0.2
-
-
-def ends(spending: Spending) -> set[float]:
-    return {one.best.value for one in spending.profiles}
-
-
-def test_a_minimum_that_is_not_inside_is_said_to_be_none() -> None:
-    at_the_smallest = spend(grid(lambda n, d: float(2 + (n / 1e6) ** 0.3 + (1e5 / d) ** 0.3)))
-    assert ends(at_the_smallest) == {0.0}
-    at_the_largest = spend(grid(lambda n, d: float(1 + (1e4 / n) ** 0.3)))
-    assert ends(at_the_largest) == {math.inf}
-    for one in (at_the_smallest, at_the_largest):
-        assert one.exponent is None
-        assert not any(profile.inside for profile in one.profiles)
-
-
-def test_a_parabola_that_opens_downwards_has_no_minimum() -> None:
-    hill = spend(grid(lambda n, d: float(5 - 0.1 * (math.log(n) - 12) ** 2)))
-    assert ends(hill) <= {0.0, math.inf}
-
-
-def test_with_few_sizes_there_is_no_profile() -> None:
-    few = [one for one in grid(by_both) if one.parameters < SIZES[isoflop.LEAST_POINTS - 1]]
-    assert spend(few) == Spending((), None)
-    assert spend([]) == Spending((), None)
-
-
-def test_with_much_noise_there_is_no_exponent() -> None:
-    assert spend(grid(by_both, noise=0.3)).exponent is None
-
-
-def test_single_seeds_have_no_noise_to_draw_from() -> None:
-    [first, *_] = spend(grid(by_both, NOISE, seeds=1)).profiles
-    assert first.best.low == pytest.approx(first.best.value)
-    assert first.best.high == pytest.approx(first.best.value)
 
 
 # --- In words -------------------------------------------------------------------------------------
@@ -221,7 +138,7 @@ def seen(asked: description.Study, losses: Losses) -> Results:
     draw = np.random.default_rng(0)
     cells = []
     for cell in asked.cells:
-        n, d = isoflop.parameters(cell), isoflop.tokens(cell)
+        n, d = scaling.parameters(cell), scaling.tokens(cell)
         figures = {"loss": losses(n, d) * math.exp(draw.normal(0, NOISE)), "parameters": n}
         cells.append(CellResult(cell.variant, dict(cell.point), cell.seed, figures))
     return Results(asked.name, asked.full, {}, cells)
@@ -232,45 +149,36 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(laws, "RESAMPLED", 20)
 
 
-def said(asked: description.Study, results: Results) -> list[str]:
-    """The answer, and what it stands on."""
-    return [scaling.answer(asked, results), *scaling.paragraphs(asked, results)]
-
-
 @pytest.mark.usefixtures("quick")
-def test_the_study_that_ships_can_say_what_it_asks(shipped: description.Study) -> None:
-    told = said(shipped, seen(shipped, by_both))
-    assert "α = 0.4" in told[0] and "outside that interval" in told[0]
-    whole = "\n".join(told)
-    assert "The best size grows as C^a with a = 0.5" in whole
-    assert "not inside" not in whole
-    for word in ("Kaplan", "0.076", "0.095", "Hoffmann", "without embeddings", "Muennighoff"):
-        assert word in whole
+def test_the_law_is_given_for_several_choices_of_the_runs(shipped: description.Study) -> None:
+    """Where the law holds, they agree; where it does not, they do not."""
+    counted = {"bigram": by_both(1e5, 1e6), "unigram": 9.0}
+    found = dataclasses.replace(seen(shipped, by_both), counted=counted)
+    rows = table_of(shipped, found)
+    assert [int(row[1]) for row in rows] == sorted({int(row[1]) for row in rows}, reverse=True)
+    assert len(rows) == 3 and int(rows[0][1]) == len({cell.place for cell in shipped.cells})
+    for row in rows:
+        assert float(row[3].split()[0]) == pytest.approx(0.4, abs=0.06)
+        assert float(row[5].split()[0]) == pytest.approx(0.45 / 0.85, abs=0.06)
+    early = min(scaling.tokens(cell) for cell in shipped.cells)
+    bent = seen(shipped, lambda n, d: by_both(n, d) * (0.7 if d < 3 * early else 1.0))
+    first, second = table_of(shipped, bent)[:2]
+    assert float(second[6]) < float(first[6]) / 4
 
 
-@pytest.mark.parametrize(
-    ("low", "high", "expected"),
-    [(0.3, 0.4, "inside"), (0.35, 0.4, "outside"), (0.3, 0.33, "outside")],
-)
-def test_published_exponents_are_inside_or_outside(low: float, high: float, expected: str) -> None:
-    told = scaling._beside(laws.Estimate(0.36, low, high), 0.34)
-    assert told.startswith(f"0.34, {expected} that interval")
-
-
-@pytest.mark.by_turn
-@pytest.mark.usefixtures("quick")
-def test_no_minimum_inside_is_said(shipped: description.Study) -> None:
-    told = "\n".join(said(shipped, seen(shipped, lambda n, d: 1 + (1e4 / n) ** 0.3)))
-    assert "outside the sizes that were tried: the loss is least at the largest" in told
-    assert "too few" in told
+def table_of(study: description.Study, results: Results) -> list[list[str]]:
+    """The rows of the table of laws."""
+    (table,) = (one for one in scaling.paragraphs(study, results) if one.startswith("| runs |"))
+    rows = table.splitlines()[2:]
+    return [[cell.strip() for cell in row.strip("|").split("|")] for row in rows]
 
 
 @pytest.mark.usefixtures("quick")
 def test_what_diverged_is_left_out_and_counted(shipped: description.Study) -> None:
     whole = seen(shipped, by_both)
-    wild = whole.cells[0]
-    wild = dataclasses.replace(wild, figures={"loss": math.nan, "parameters": 1.0})
-    told = said(shipped, dataclasses.replace(whole, cells=[wild, *whole.cells[1:]]))
+    wild = dataclasses.replace(whole.cells[0], figures={"loss": math.nan, "parameters": 1.0})
+    cells = [wild, *whole.cells[1:]]
+    told = list(scaling.paragraphs(shipped, dataclasses.replace(whole, cells=cells)))
     points = len({(cell.variant, cell.point) for cell in shipped.cells})
     assert any(one.startswith(f"1 of {points} sizes and budgets are left out") for one in told)
     assert "nan" not in "\n".join(told)
@@ -278,13 +186,12 @@ def test_what_diverged_is_left_out_and_counted(shipped: description.Study) -> No
 
 def test_a_part_of_the_study_is_no_law_yet(shipped: description.Study) -> None:
     whole = seen(shipped, by_both)
-    told = said(shipped, dataclasses.replace(whole, cells=whole.cells[:4]))
-    assert told[0].startswith("No law of loss can be fitted yet.")
-    assert "No budget of compute" in "\n".join(told)
+    (told,) = scaling.paragraphs(shipped, dataclasses.replace(whole, cells=whole.cells[:4]))
+    assert told.startswith("No law of loss can be fitted yet")
 
 
 def test_sizes_are_counted_without_embeddings(shipped: description.Study) -> None:
-    found = {cell.variant: isoflop.parameters(cell) for cell in shipped.cells}
+    found = {cell.variant: scaling.parameters(cell) for cell in shipped.cells}
     assert found["10k"] == 2 * 12 * 20**2  # Kaplan et al. 2020, eq. 2.1: 12 · layers · d_model²
     assert len(set(found.values())) == 8
     assert min(found.values()) < 1e4 and 2.5e6 < max(found.values()) < 3e6

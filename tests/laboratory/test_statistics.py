@@ -22,6 +22,29 @@ def by_seed(*values: float) -> dict[int, float]:
     return dict(enumerate(values))
 
 
+# --- Power ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("seeds", "tests"), [(8, 1), (8, 7), (20, 3)])
+def test_a_detectable_difference_is_claimed_four_times_in_five(seeds: int, tests: int) -> None:
+    """By the noncentral t distribution, which the product approximates."""
+    low, high = stats.t.interval(0.95, seeds - 1, 0, 0.03 / math.sqrt(seeds))
+    one = Comparison(seeds, 0.0, low, high, 1.0)
+    assert one.deviation == pytest.approx(0.03)
+    shift = one.detectable(tests) / one.deviation * math.sqrt(seeds)
+    power = stats.nct.sf(stats.t.ppf(1 - 0.025 / tests, seeds - 1), seeds - 1, shift)
+    assert power == pytest.approx(0.8, abs=0.03)
+
+
+@pytest.mark.parametrize("margin", [0.01, 0.02])
+def test_so_many_seeds_bound_a_difference_of_0_four_times_in_five(margin: float) -> None:
+    low, high = stats.t.interval(0.95, 7, 0, 0.03 / math.sqrt(8))
+    seeds = Comparison(8, 0.0, low, high, 1.0).seeds_to_bound(margin)
+    drawn = np.random.default_rng(0).normal(0, 0.03, (4000, seeds))
+    half = stats.t.ppf(0.975, seeds - 1) * drawn.std(1, ddof=1) / math.sqrt(seeds)
+    assert (abs(drawn.mean(1)) + half <= margin).mean() == pytest.approx(0.8, abs=0.06)
+
+
 # --- Spread ---------------------------------------------------------------------------------------
 
 

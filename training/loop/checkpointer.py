@@ -184,7 +184,7 @@ class Checkpointer:
         """Check that the last state was written.
 
         Raises:
-            Unsaved: it could not be written.
+            Unsaved: the last state could not be written.
         """
         if self.unsaved is not None:
             kept = "The steps after the last checkpoint are lost"
