@@ -34,8 +34,8 @@ MISCONCEPTIONS = [
                 {"(_ / variance.sqrt()).masked_fill(equal, 0.0)": "_ / (variance.sqrt() + 1e-4)"},
             ),
             "equal_after_rounding": (
-                "Your advantages are not 0 in some groups of equal rewards. Their mean has been rounded, so neither the mean nor the standard deviation "
-                "shows that the rewards are equal. Compare the rewards with each other.",
+                "Your advantages are not 0 in some groups of equal rewards. Their mean has been rounded, so the rewards minus the mean are not 0 either. "
+                "Compare the rewards with each other.",
                 {"_.masked_fill(equal, 0.0)": "_.masked_fill(variance == 0, 0.0)"},
             ),
             "not_centered": (
