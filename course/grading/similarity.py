@@ -179,7 +179,7 @@ def _like_given(result: LearnerResult, days: list[Day]) -> Iterator[Given]:
             shares[STUB][day.number] = (len(prints & stub), len(prints | stub))
     for what, by_day in shares.items():
         common, together = (sum(numbers) for numbers in zip(*by_day.values(), strict=True))
-        if common >= FEWEST_PRINTS:
+        if what == STUB or common >= FEWEST_PRINTS:
             yield Given(result.learner, what, sorted(by_day), round(common / together, 3))
 
 

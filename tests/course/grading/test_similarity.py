@@ -179,7 +179,8 @@ def test_a_copy_of_one_day_is_listed(attack, number):
 
     results = handed_in(*days, ada=accepted, ben=copied, cy=solution, dee=stub_text, eve=another)
     [found] = pairs(results, [number - 1, number]).values()
-    assert (found.learners, found.days, found.share) == (["ada", "ben"], [number], 1)
+    assert (found.learners, found.days) == (["ada", "ben"], [number])
+    assert found.share > 0.9
 
 
 def test_one_line_can_be_written_in_one_way():
