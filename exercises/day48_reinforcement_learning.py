@@ -57,8 +57,8 @@ def policy_loss(
       each answer, which all of its tokens share.
     - Return a 0-d tensor: the sum over the tokens of each answer, averaged over all n answers. An answer
       without tokens counts as one of the n, with the sum 0. Nothing is divided by the length of an answer.
-    - Only `log_probs` gets a gradient. Where `mask` is False, log-probabilities may be −∞ or NaN: they do not
-      change the loss, and have the gradient 0.
+    - Only `log_probs` gets a gradient: the old log-probabilities and the advantages are fixed. Where `mask` is
+      False, log-probabilities may be −∞ or NaN: they do not change the loss, and have the gradient 0.
 
     Raises:
         ValueError: shapes that do not fit, or a negative `clip`.
@@ -90,7 +90,7 @@ def kl_penalty(
     - Shapes, mask and average are those of `policy_loss`. Return a 0-d tensor.
     - k₃ is computed only from the two log-probabilities of each sampled token, without the other tokens
       of the vocabulary.
-    - Only `log_probs` gets a gradient.
+    - Only `log_probs` gets a gradient. Here, too, log-probabilities may be −∞ or NaN where `mask` is False.
 
     Raises:
         ValueError: shapes that do not fit.

@@ -43,7 +43,7 @@ def logit_lens(model: GPT | LLaMA, tokens: Int[Tensor, "B T"]) -> Float[Tensor, 
       first block, then those after each block. Dropout is inactive, whatever the mode.
     - Afterwards, the model is unchanged, even if the call raises an error (on too many tokens, for
       example). None of your hooks is left, and all other hooks are still there. Each module has the
-      same mode and attributes as before.
+      same mode and attributes as before, with none that you added.
 
     Raises:
         ValueError: more tokens than `model.config.context`.

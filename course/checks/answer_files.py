@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import ast
+import codecs
+import contextlib
+import io
 import json
+import re
 import sys
+import tokenize
 from pathlib import Path
 from types import ModuleType
 
@@ -14,6 +19,10 @@ from course.references.modules import execute
 ENDINGS = (".py", ".ipynb")
 LARGEST_FILE = 2_000_000  # bytes; of a notebook without its outputs
 LARGEST_NOTEBOOK = 10_000_000  # bytes with its outputs, which may be plots
+# What a file may declare, by its codec's name. Of the others some are slow, and some decode no text.
+DECLARED = re.compile(
+    r"ascii|iso8859-[0-9]+|cp[0-9]+|mac-[a-z]+|koi8-.|gb[0-9k]+|big5|shift_jis|euc_.."
+)
 
 
 class Unreadable(Exception):
@@ -36,7 +45,7 @@ def read_answer(path: Path) -> str:
     """Return the Python source of an answer; for a notebook, its tagged cells.
 
     Raises:
-        Unreadable: the file is not UTF-8, not a notebook, too large, or missing.
+        Unreadable: the file is not text, not a notebook, too large, or missing.
     """
     try:
         most = largest(path.name)
@@ -61,28 +70,45 @@ def without_outputs(data: bytes) -> bytes:
     if len(data) > LARGEST_NOTEBOOK:
         return data
     try:
-        notebook = json.loads(data.decode("utf-8-sig"))
+        notebook = json.loads(decoded(data, ".ipynb"))
         for cell in notebook["cells"]:
             cell.pop("attachments", None)
             if "outputs" in cell:
                 cell["outputs"] = []
         return json.dumps(notebook, ensure_ascii=False).encode()
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+    except (Unreadable, ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return data
+
+
+def decoded(data: bytes, name: str) -> str:
+    """The text in a file's bytes: UTF-8, UTF-16 with its mark, or of Python what it declares (PEP 263).
+
+    Raises:
+        Unreadable: it is none of these.
+    """
+    encoding = "utf-8-sig"
+    if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        encoding = "utf-16"
+    elif not name.endswith(".ipynb"):
+        with contextlib.suppress(SyntaxError, LookupError):  # none is declared that is known
+            declared = codecs.lookup(tokenize.detect_encoding(io.BytesIO(data).readline)[0]).name
+            encoding = declared if DECLARED.fullmatch(declared) else encoding
+    try:
+        return data.decode(encoding)
+    except UnicodeDecodeError as error:
+        what = encoding.removesuffix("-sig").upper()
+        raise Unreadable(
+            f"{name} is not {what}: byte {error.start} cannot be read. Save it with the encoding UTF-8."
+        ) from error
 
 
 def source_in(data: bytes, name: str) -> str:
     """Do the same for a file's bytes, given its name.
 
     Raises:
-        Unreadable: the data are not UTF-8, not a notebook, or too much code.
+        Unreadable: the data are not text, not a notebook, or too much code.
     """
-    try:
-        text = data.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise Unreadable(
-            f"{name} is not UTF-8: byte {error.start} cannot be read. Save it with the encoding UTF-8."
-        ) from error
+    text = decoded(data, name)
     if "\0" in text:
         raise Unreadable(
             f"{name} holds a NUL character: it is not a text file. Save it with the encoding UTF-8."

@@ -7,6 +7,7 @@ seed (`course/judging/recorded.py`), so that it checks and diagnoses like the fu
 from __future__ import annotations
 
 import json
+import platform
 import re
 import shutil
 from collections.abc import Callable, Collection, Sequence
@@ -27,8 +28,11 @@ UNFINISHED = ".unfinished"
 
 RECORDED = """Of each day that is not released: what its checks see, of right answers and of wrong ones.
 
-This folder marks a student edition, and stays when it is empty but for this file.
+This folder marks a student edition, and stays when it is empty but for this file. `python.txt` names the
+Python that grades.
 """
+
+NO_HINTS = "This edition comes without hints for this day: ask your instructor."
 
 FROM_THE_REFERENCE = "Earlier days' parts come from the reference, so you can skip a day."
 FROM_THEIR_OWN = "Earlier days' parts come from your own files, once those days are done."
@@ -47,7 +51,11 @@ FROM_BOTH = (
 
 
 def bundle(
-    out: Path, through: int, report: Callable[[Day], None], days: Sequence[Day] | None = None
+    out: Path,
+    through: int,
+    report: Callable[[Day], None],
+    days: Sequence[Day] | None = None,
+    hints: bool = True,
 ) -> None:
     """Write the edition into a folder that is missing, empty, or unfinished.
 
@@ -61,6 +69,7 @@ def bundle(
         report: called with each day before its recording, which takes some seconds.
         days: the days of the edition, in order; all if omitted. If a day between them is left out,
             its reference is included, because later days build on it.
+        hints: whether it has the hints of days that are not released.
 
     Raises:
         FileExistsError: the folder contains something else.
@@ -71,7 +80,11 @@ def bundle(
     if draft.exists():
         shutil.rmtree(draft)  # it may hold what was released then and is not now
     draft.mkdir(parents=True)
-    _write_edition(draft, through, report, days or [day for day in DAYS if day.ready])
+    chosen = days or [day for day in DAYS if day.ready]
+    _write_edition(draft, through, report, chosen)
+    for day in chosen:
+        if not hints and day.number > through:
+            _write(draft / day.hints.relative_to(ROOT), _withheld(day))
     for path in list(draft.iterdir()):
         path.rename(out / path.name)
     draft.rmdir()
@@ -99,6 +112,11 @@ def _write_edition(
     for file in BESIDE:
         _copy(ROOT / file, out)
     _write_tool(out, through, days)
+
+
+def _withheld(day: Day) -> str:
+    """A file in the place of a day's hints."""
+    return "\n".join(f"## {exercise}\n\n### 1\n\n{NO_HINTS}\n" for exercise in day.exercises)
 
 
 def _record(day: Day, stub: str, out: Path) -> None:
@@ -142,9 +160,11 @@ def _write_tool(out: Path, through: int, days: Sequence[Day]) -> None:
     if len(days) < len(DAYS):
         released += f" It holds days {', '.join(str(day.number) for day in days)}."
     text = (FILES / "README.md").read_text(encoding="utf-8")
+    text = text.replace("{python}", ".".join(platform.python_version_tuple()[:2]))
     _write(out / "README.md", text.replace("{released}", released))
     shutil.copyfile(FILES / "Makefile", out / "Makefile")
     _write(out / editions.FOLDER.relative_to(ROOT) / "README.md", RECORDED)
+    _write(out / editions.GRADER.relative_to(ROOT), ".".join(platform.python_version_tuple()[:2]))
     _write(out / "pyproject.toml", _project())
 
 

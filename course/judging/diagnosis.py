@@ -141,7 +141,9 @@ class Search:
         yield from (None for _ in self._pieces)
 
     def diagnosed(self, verdicts: Sequence[CheckResult]) -> list[CheckResult]:
-        """Return the verdicts with the diagnoses found so far."""
+        """Return the verdicts with the diagnoses found so far; those of a file that never ran have none."""
+        if not any(self._seen.values()):
+            return list(verdicts)
         return [
             self._diagnosed(one) if one.status in ("failed", "error") else one for one in verdicts
         ]

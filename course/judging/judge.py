@@ -130,6 +130,13 @@ class Judge:
         if self.practice is not None:
             yield from self.practice.prepare()
 
+    @property
+    def redrawn(self) -> dict[str, int]:
+        """The checks whose inputs cannot be drawn at the judge's seed, and the seeds of those they have."""
+        asked = [one for one in self.checks if one.name not in self.skipped()]
+        seen = {one.name: self.truth.observe_reference(one).drawn_at for one in asked}
+        return {name: seed for name, seed in seen.items() if seed is not None}
+
     def keep(self) -> None:
         """Write new runs to the cache, for the next judge of this day."""
         for truth in self._truths:

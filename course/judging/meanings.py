@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from course.checks.observation import Leaf, Raised
+from course.judging.newer_syntax import needs_newer
 
 Array = np.ndarray[Any, Any]
 
@@ -128,6 +129,8 @@ def meaning_of_exception(raised: Raised) -> str:
             "position or a class. The GPU reports this late, so the line can be wrong: run the check "
             "without `--device`, and the CPU names the right line."
         )
+    if raised.kind == "SyntaxError" and raised.frames:
+        return needs_newer(raised.frames[-1][2])
     if raised.kind == "RecursionError":
         return "A function calls itself without end."
     if raised.kind == "TypeError" and not raised.frames and "argument" in raised.message:

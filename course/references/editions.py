@@ -9,6 +9,8 @@ from __future__ import annotations
 import ast
 import functools
 import json
+import platform
+import sys
 from collections.abc import Collection
 from pathlib import Path
 from typing import Any
@@ -18,6 +20,8 @@ from course.references.stubs import stub_text
 from course.references.text import import_of, names_in, names_used, reference, span, without
 
 FOLDER = ROOT / "recorded"
+GRADER = FOLDER / "python.txt"
+"""In an edition: the Python with which it was made, which is the one that grades."""
 WHOLE = not FOLDER.exists()
 """Whether all references are here: an edition for students has no use for some commands."""
 
@@ -29,6 +33,17 @@ def __getattr__(name):
 
     return unreleased_part(__name__, name)
 """
+
+
+def graders_python() -> str:
+    """In an edition a sentence if this Python is newer than the one that grades, and else nothing."""
+    if not GRADER.exists():
+        return ""
+    wanted = GRADER.read_text(encoding="utf-8").strip()
+    if sys.version_info[:2] <= tuple(int(part) for part in wanted.split(".")):
+        return ""
+    this = platform.python_version()
+    return f"This is Python {this}. Your work is graded by Python {wanted}, which reads no newer syntax."
 
 
 def is_recorded(day: Day) -> bool:

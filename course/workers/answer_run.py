@@ -11,6 +11,7 @@ from typing import Any, Protocol, TypeVar
 import numpy as np
 
 from course.checks.answer_files import Unreadable, source_in
+from course.checks.arrays import PRACTICE
 from course.checks.frames import BadFrame, raised_from
 from course.checks.loading import CORE
 from course.checks.observation import Observation, Raised, flatten
@@ -21,7 +22,15 @@ from course.judging.judge import Attempt, Judge
 from course.judging.messages import describe_raised
 from course.references.editions import is_recorded, stub_of
 from course.references.redacted import redacted_references
-from course.workers.limits import BACKSTOP, GIBBERISH, LONGEST_DAY, LOST_GPU, WAITING
+from course.workers.limits import (
+    BACKSTOP,
+    GIBBERISH,
+    LONGEST_DAY,
+    LONGEST_SLEEP,
+    LOST_GPU,
+    NAP,
+    WAITING,
+)
 from course.workers.worker import NotStarted, TimedOut, Wait, Worker, WorkerLost, WorkerStopped
 
 MOST_DAMAGED = 20  # inputs changed in place that a message names
@@ -121,16 +130,19 @@ class AnswerRun:
         self._lost = 0
         self._loaded = False
         self._running = Running("", time.monotonic())
-        self._deadline = time.monotonic() + LONGEST_DAY
+        # A GPU's work is not seen from the processor.
+        self._sleeping = NAP if judge.device in ("cpu", PRACTICE) else WAITING
+        self._had: list[tuple[Worker, float, float]] = []
+        """The workers so far, and the seconds that each had computed and slept before."""
 
     def attempts(self) -> Generator[Running, None, dict[str, Attempt]]:
         while self._left:
-            if time.monotonic() > self._deadline:
-                self._settle_all(
-                    "timed_out", f"Not run: the checks before it took {LONGEST_DAY:g} seconds."
-                )
+            if self._is_over():
+                most = f"{LONGEST_DAY:g} seconds were spent, or {LONGEST_SLEEP:g} waiting"
+                self._settle_all("timed_out", f"Not run: {most}, before it.")
                 break
             worker = self._workers.take(self._judge.torch_on)
+            self._had.append((worker, worker.computed, worker.slept))
             try:
                 for _ in self._judge.observing_reference():  # while the worker starts
                     yield self._running
@@ -145,6 +157,12 @@ class AnswerRun:
             finally:
                 self.printed += self._workers.give_back(worker)
         return self._attempts
+
+    def _is_over(self) -> bool:
+        """Whether the day has had its time. What the machine or the reference takes is not counted."""
+        slept = sum(worker.slept - before for worker, _, before in self._had)
+        computed = sum(max(0.0, worker.computed - before) for worker, before, _ in self._had)
+        return computed + slept > LONGEST_DAY or slept > max(LONGEST_SLEEP, 2 * self._sleeping)
 
     def _while_waiting(self, wait: Wait[T]) -> Generator[Running, None, T]:
         """Wait, yielding what is waited for."""
@@ -182,15 +200,17 @@ class AnswerRun:
     def _hear(self, worker: Worker) -> Generator[Running, None, None]:
         """Read one worker's messages until each check that it was asked for has an attempt."""
         self._loaded, self._running = False, Running("", time.monotonic())
-        loaded, _ = yield from self._while_waiting(worker.hearing(BACKSTOP, WAITING))
+        loaded, _ = yield from self._while_waiting(
+            worker.hearing(BACKSTOP, WAITING, self._sleeping)
+        )
         self._loaded = True
         asked = set(self._asked())
         self._note_loading(loaded)
         while waiting := [name for name in self._left if name in asked]:
-            if time.monotonic() > self._deadline:
+            if self._is_over():
                 break
             self._running = Running(waiting[0], time.monotonic())
-            hearing = worker.hearing(BACKSTOP, WAITING)
+            hearing = worker.hearing(BACKSTOP, WAITING, self._sleeping)
             message, observation = yield from self._while_waiting(hearing)
             try:
                 name = str(message["check"])

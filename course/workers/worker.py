@@ -12,7 +12,8 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
+from pathlib import Path
 from typing import Any, TypeVar
 
 import psutil
@@ -29,7 +30,6 @@ from course.checks.observation import Observation
 from course.curriculum import ROOT
 from course.workers.forking import CAN_FORK, Forked, NoServer, end_family, fork
 from course.workers.limits import (
-    ASLEEP,
     CRASHED,
     GIBBERISH,
     LOST,
@@ -142,6 +142,8 @@ class Worker:
         self._process = self._started(torch_on, serving)
         self._ready = False
         self._spent = 0.0
+        self.slept = 0.0
+        """Seconds in which it was waited for, and none of its threads had anything to compute."""
         self.ended = False
         self._frames: queue.Queue[bytes | Exception | None] = queue.Queue(maxsize=8)
         self._requests: queue.Queue[bytes | None] = queue.Queue()
@@ -184,32 +186,42 @@ class Worker:
                 words = "The process that runs your code did not start: try `course doctor`."
                 raise NotStarted(f"{words}\n{self.printed[-1000:]}") from stop
             self._ready = True
+            self.slept = 0.0  # a cold disk is nobody's sleep
         self._requests.put(to_bytes(request, files))
 
-    def hear(self, computing: float = PATIENCE, waiting: float = WAITING) -> Reply:
+    def hear(
+        self, computing: float = PATIENCE, waiting: float = WAITING, sleeping: float = WAITING
+    ) -> Reply:
         """Return the next message, with its observation.
 
         Args:
             computing: the maximum CPU seconds until the message.
-            waiting: the maximum wall seconds; half of them for a process that sleeps.
+            waiting: the maximum wall seconds.
+            sleeping: those of them in which it may sleep, however busy the machine is.
 
         Raises:
             WorkerStopped: the worker died, sent an invalid message, or (`TimedOut`, `OutOfMemory`)
                 had to be stopped.
         """
-        return exhaust(self.hearing(computing, waiting))
+        return exhaust(self.hearing(computing, waiting, sleeping))
 
-    def hearing(self, computing: float = PATIENCE, waiting: float = WAITING) -> Wait[Reply]:
+    def hearing(
+        self, computing: float = PATIENCE, waiting: float = WAITING, sleeping: float = WAITING
+    ) -> Wait[Reply]:
         """Do the same, yielding during the wait."""
-        computed, since = self.computed, time.monotonic()
+        computed, slept, since = self.computed, self.slept, time.monotonic()
+        looked = since
         while True:
             try:
                 frame = self._frames.get(timeout=LOOK)
             except queue.Empty:
                 self._look_at_memory()
-                spent, waited = self.computed - computed, time.monotonic() - since
-                sleeps = waited > waiting / 2 and spent < ASLEEP * waited
-                if spent > computing or waited > waiting or sleeps:
+                before, looked = looked, time.monotonic()
+                if is_asleep(self._threads()):
+                    # No more than was looked at: a computer that stood still made nobody sleep.
+                    self.slept += min(looked - before, 2 * LOOK)
+                spent, waited = self.computed - computed, looked - since
+                if spent > computing or waited > waiting or self.slept - slept > sleeping:
                     self.end()
                     told = computing if spent > computing else round(waited)
                     raise TimedOut(TOO_LONG.format(told)) from None
@@ -246,6 +258,15 @@ class Worker:
     def _computing(self) -> float:
         """Seconds of CPU time that it has had so far; 0 where that cannot be seen any more."""
         return seconds(self._process.process)
+
+    def _threads(self) -> Iterator[str]:
+        """The states of its threads and those of its child processes, as Linux writes them."""
+        process = self._process.process
+        if process is not None and CAN_FORK:
+            yield from thread_states(process.pid)
+            with contextlib.suppress(psutil.Error):
+                for child in process.children(recursive=True):
+                    yield from thread_states(child.pid)
 
     def _look_at_memory(self) -> None:
         with contextlib.suppress(psutil.Error):
@@ -296,6 +317,23 @@ class Worker:
                 text = data.decode("utf-8", "replace")[:room]
                 room -= len(text)
                 self._printed.append(text if room > 0 else text + "\n… and more\n")
+
+
+def thread_states(process: int) -> Iterator[str]:
+    """Each thread's state: R runs or waits for a processor, T was stopped, all others wait for something."""
+    for stat in Path("/proc", str(process), "task").glob("*/stat"):
+        with contextlib.suppress(OSError):
+            yield chr(stat.read_bytes().rpartition(b") ")[2][0])
+
+
+def is_asleep(states: Iterable[str]) -> bool:
+    """Whether no thread has anything to compute, or was kept from it; never so where nothing is known."""
+    known = False
+    for state in states:
+        if state in "RT":
+            return False
+        known = True
+    return known
 
 
 def seconds(process: psutil.Process | None) -> float:

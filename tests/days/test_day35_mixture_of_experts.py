@@ -27,9 +27,9 @@ def routed(draw, *batch, d_model, n_experts, k, which=None, dtype="float32"):
     `which` may pick tokens by their choices, from most to least likely: it returns their rows.
     """
     chosen, count = 0, math.prod(batch)
-    tokens = torch.empty(0)
-    # Now and then an expert is nobody's clear choice, or too few tokens choose clearly.
-    while chosen < n_experts or len(tokens) < count:
+    rows = torch.empty(0)
+    # Now and then an expert is nobody's clear choice, or too few tokens choose clearly or are picked.
+    while chosen < n_experts or len(rows) < count:
         router = draw.normal(n_experts, d_model, dtype="float64")
         router = (2 * router / router.norm(dim=-1, keepdim=True)).to(getattr(torch, dtype))
         tokens = draw.normal(1500, d_model, dtype=dtype)
@@ -38,11 +38,10 @@ def routed(draw, *batch, d_model, n_experts, k, which=None, dtype="float32"):
         clear = gaps.amin(-1) > MARGIN if n_experts > 1 else ...
         tokens, choices = tokens[clear], choices[clear]
         chosen = len(choices[:, :k].unique())
+        rows = which(choices) if which and len(choices) else torch.arange(len(tokens))
     if which is None:
         found = [(choices[:, :k] == number).any(-1).nonzero()[0] for number in range(n_experts)]
-        rows = torch.cat([torch.cat(found).unique(), torch.arange(len(tokens))])
-    else:
-        rows = which(choices)
+        rows = torch.cat([torch.cat(found).unique(), rows])
     x = (
         tokens[rows[:count]][draw.sizes(0, count - 1, count)]
         if which is None
@@ -78,7 +77,7 @@ def wanted_by_all(choices):
     number = choices[0, 0]
     first, second = (choices[:, place] == number for place in (0, 1))
     pairs = zip(second.nonzero().flatten(), first.nonzero().flatten(), strict=False)
-    return torch.stack([row for pair in pairs for row in pair])
+    return torch.tensor([int(row) for pair in pairs for row in pair], dtype=torch.int64)
 
 
 def router_of(build, made, given, **how):

@@ -87,6 +87,15 @@ def compared(before, model):
     }
 
 
+def left_by(raised, before, model, text):
+    """What a call has changed, and the logits without any hooks: one that was left may raise here."""
+    found = compared(before, model) | {"raised": raised}
+    for module in model.modules():
+        module._forward_pre_hooks.clear()
+        module._forward_hooks.clear()
+    return found | {"logits": model(text).detach()}
+
+
 def raises(call, *arguments):
     """Call it, and return whether it raised."""
     try:
@@ -101,10 +110,10 @@ def raises(call, *arguments):
 # --- Inputs: attention ----------------------------------------------------------------------------
 
 
-def attending(draw, tokens):
+def attending(draw, tokens, dtype="float32"):
     """Causal weights for these tokens, and the tokens."""
     b, t = tokens.shape
-    weights = draw.weights(b, draw.size(2, 4), t, t).tril()
+    weights = draw.weights(b, draw.size(2, 4), t, t, dtype=dtype).tril()
     return {"weights": weights / weights.sum(-1, keepdim=True), "tokens": tokens}
 
 
@@ -134,11 +143,11 @@ def uneven(draw):
 
 
 @pytest.fixture
-def not_repeated(draw, case):
+def not_repeated(draw, case, dtype):
     """Rows of different tokens."""
     b, t = draw.sizes(2, 6, 2)
     t = 1 if case == "T=1" else t
-    return attending(draw, draw.normal(b, t).argsort(-1))
+    return attending(draw, draw.normal(b, t).argsort(-1), dtype)
 
 
 # --- logit_lens -----------------------------------------------------------------------------------
@@ -165,7 +174,7 @@ def test_lens_after_an_error(answer, build, config, too_long):
     model = used(build, config)
     before = found_in(model)
     raised = raises(answer.logit_lens, model, too_long)
-    return compared(before, model) | {"raised": raised, "logits": model(too_long[:, 1:]).detach()}
+    return left_by(raised, before, model, too_long[:, 1:])
 
 
 def test_lens_of_a_llama(answer, build, config, two_texts):
@@ -197,12 +206,13 @@ def test_head(answer, build, config, two_texts, place):
     return patched(answer.patch_activation, model, two_texts, *head_at(model, **place))
 
 
+@pytest.mark.constant("runs", "there is one text")
 def test_ablation(answer, build, config, two_texts, place):
-    """Without a source, the numbers become 0."""
-    model = build(GPT, config)
-    return patched(
-        answer.patch_activation, model, two_texts | {"source": None}, *head_at(model, **place)
-    )
+    """Without a source, the numbers become 0, and the model runs once."""
+    model, runs, texts = build(GPT, config), [], two_texts | {"source": None}
+    model.register_forward_pre_hook(lambda *_: runs.append(1))
+    found = patched(answer.patch_activation, model, texts, *head_at(model, **place))
+    return found | {"runs": len(runs)}
 
 
 def test_whole_input(answer, build, config, two_texts, place):
@@ -241,7 +251,7 @@ def test_patch_after_an_error(answer, build, config, two_texts, too_long, case):
         texts["tokens" if case == "a text too long" else "source"] = too_long
     where = (slice(None), config.context)
     raised = raises(patched, answer.patch_activation, model, texts, model.blocks[1], where)
-    return compared(before, model) | {"raised": raised, "logits": model(too_long[:, 1:]).detach()}
+    return left_by(raised, before, model, too_long[:, 1:])
 
 
 # --- prefix_matching_score ------------------------------------------------------------------------
@@ -265,7 +275,8 @@ def test_uneven(answer, uneven):
 
 
 @pytest.mark.watertight(NOTHING)
+@pytest.mark.parametrize("dtype", ["float64"])
 @pytest.mark.parametrize("case", ["T=1", "all different"])
 def test_nothing_repeated(answer, not_repeated):
-    """If nothing is repeated, each score is 0."""
+    """If nothing is repeated, each score is 0, in the dtype of the weights."""
     return {"score": answer.prefix_matching_score(**not_repeated)}

@@ -16,6 +16,7 @@ from course.references.editions import stub_of
 
 APART = 2.0  # seconds: a zip knows even ones alone, and one program writes many files in a moment
 CHOSEN, SAME = " was taken, which ", "is the same"
+UNDERSTOOD = "the one day that its name fits"
 
 
 @dataclass(frozen=True)
@@ -36,6 +37,11 @@ class FileNote:
     def of_several(self) -> bool:
         """Whether a file for the same day with different content was taken instead."""
         return CHOSEN in self.why and not self.why.endswith(SAME)
+
+    @property
+    def understood(self) -> bool:
+        """Whether its name has more than a day's, so that whoever teaches should know how it was read."""
+        return UNDERSTOOD in self.why
 
 
 Rule = Callable[[list[SubmittedFile]], list[SubmittedFile]]
@@ -96,9 +102,10 @@ def _archive_path(file: SubmittedFile) -> str:
 # has the words that tell why the file that was taken comes before the others.
 RULES: tuple[tuple[Rule, str], ...] = (
     (_only(lambda file: not _is_stub(file)), "is more than the stub"),
+    (_greatest(lambda file: -max(1, file.beside)), "has a name nearer to the day's"),
     (_only(lambda file: str(file.means).endswith(".py")), "is no notebook"),
     (_greatest(lambda file: file.rank), "was handed in later"),
-    (_only(lambda file: file.archive is None), "is in no archive"),
+    (_greatest(lambda file: -file.packed), "is in fewer archives"),
     (_latest_archives, "is in a later archive"),
     (_latest_across_archives, "is later"),
     (

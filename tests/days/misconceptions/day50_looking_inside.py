@@ -19,6 +19,10 @@ MISCONCEPTIONS = [
                 "Your first logits come from the token embeddings alone. The input of the first block also contains the positions.",
                 {"torch.stack(states)": "torch.stack([model.embed(tokens), *states[1:]])"},
             ),
+            "first_missing": (
+                "You have no logits for the state before the first block. N blocks have N + 1 states around them.",
+                {"torch.stack(states)": "torch.stack(states[1:])"},
+            ),
             "last_missing": (
                 "You return no logits for the state after the last block, which are the model's own. N blocks have N + 1 states: one before each block, and "
                 "one after the last.",
@@ -91,6 +95,10 @@ MISCONCEPTIONS = [
                 "Without a `source`, you change nothing. The numbers should become 0.",
                 {"found[0][where] if found else 0": "found[0][where] if found else x[where]"},
             ),
+            "ablation_everywhere": (
+                "Without a `source`, everything that enters the module becomes 0 in your code, whatever `where` is. Only x[where] should become 0.",
+                {"x[where] = ...": "x[where if found else ...] = found[0][where] if found else 0"},
+            ),
             "dropping_in_a_run": (
                 "Your result depends on chance: the model drops activations, because it is in training mode.",
                 {"model.eval()": "pass"},
@@ -127,6 +135,10 @@ MISCONCEPTIONS = [
                 "You add up the weights on earlier places of the *same* token. An induction head attends one place further, to the token that followed, and "
                 "predicts that token.",
                 {"earlier.roll(1, dims=2)": "earlier"},
+            ),
+            "matches_itself": (
+                "You count each token as an earlier occurrence of itself. Only positions s before t count.",
+                {"_.tril(-1)": "_.tril()"},
             ),
             "place_before": (
                 "You add up the weights on the tokens *before* the earlier places. Add up the weights on the tokens after them.",
