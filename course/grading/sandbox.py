@@ -355,7 +355,7 @@ def _system_folders() -> tuple[str, ...]:
     ]
     drivers = [*Path("/usr/local").glob("cuda*"), *Path("/usr/local").glob("nvidia*")]
     environment = [sys.prefix] if sys.prefix != sys.base_prefix else []
-    wanted = [*installed, *libraries, *drivers, *environment, *packages]
+    wanted: list[str | Path] = [*installed, *libraries, *drivers, *environment, *packages]
     folders = {Path(path).resolve() for path in wanted if Path(path).is_dir()} - {ROOT}
     return tuple(
         str(folder)

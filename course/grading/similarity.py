@@ -105,7 +105,8 @@ def _similar(names: list[str], files: Mapping[int, list[_File]]) -> Iterator[Ali
 def _smaller(shared: Array) -> Array:
     """For each pair what the smaller of the two has; nothing where one of them has nothing."""
     own = np.diag(shared)
-    return np.minimum(own, own[:, None])
+    smaller: Array = np.minimum(own, own[:, None])
+    return smaller
 
 
 def _joined(groups: Iterable[Alike]) -> list[Alike]:
