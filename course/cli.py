@@ -85,9 +85,8 @@ class Commands(TyperGroup):
         return super().resolve_command(ctx, ["check", *args] if are_days(args[0]) else args)
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        """Return the command of that name, or None. A command that an edition lacks is refused with
-        a message.
-        """
+        """Return the command of that name, or None. A command that an edition lacks is refused with a
+        message."""
         if cmd_name not in COMMANDS:
             return None
         if cmd_name not in self.commands:

@@ -339,14 +339,10 @@ def _short(asked: str) -> str:
 
 
 def module_of(file: str) -> str:
-    """Return the name under which a reference file is imported: `variants/gpt.py` is
-    `variants.gpt`.
-    """
+    """Return the name under which a reference file is imported: `variants/gpt.py` is `variants.gpt`."""
     return file.removesuffix(".py").replace("/", ".")
 
 
 def day_of_definition(file: str, name: str) -> Day | None:
-    """Return the day whose exercise is the definition `name` of the reference `file`, if there is
-    one.
-    """
+    """Return the day whose exercise is the definition `name` of the reference `file`, if there is one."""
     return next((day for day in DAYS if file in day.references and name in day.exercises), None)

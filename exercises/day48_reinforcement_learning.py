@@ -57,8 +57,9 @@ def policy_loss(
       each answer, which all of its tokens share.
     - Return a 0-d tensor: the sum over the tokens of each answer, averaged over all n answers. An answer
       without tokens counts as one of the n, with the sum 0. Nothing is divided by the length of an answer.
-    - Only `log_probs` gets a gradient: the old log-probabilities and the advantages are fixed. Where `mask` is
-      False, log-probabilities may be −∞ or NaN: they do not change the loss, and have the gradient 0.
+    - Only `log_probs` gets a gradient: the old log-probabilities and the advantages are fixed. Where
+      `mask` is False, log-probabilities may be −∞ or NaN: they do not change the loss, and have the
+      gradient 0.
 
     Raises:
         ValueError: shapes that do not fit, or a negative `clip`.

@@ -33,6 +33,8 @@ WITH = {
     "target": ("translation",),
 }
 """Settings that only some tasks use."""
+RENAMED = {"average": "average_last"}
+"""Settings by the names that older runs have for them."""
 OF_THE_PRETRAINED = frozenset(
     {"model", "layers", "d_model", "heads", "kv_heads", "d_ff", "norm", "tie", "vocabulary"}
 )
@@ -103,7 +105,9 @@ class Settings:
     accumulate: int = within(1, None, 1)  # batches per optimizer step
     # decay of the weights' exponential moving average; 0 means none
     ema: float = within(0, 0.999999, 0.0)
-    average: int = within(0, None, 0)  # number of last checkpoints to average; 0 means none
+    # last checkpoints, `save_every` steps apart, whose mean is the final weights (Vaswani et al. 2017,
+    # §6.1); 0 means no mean
+    average_last: int = within(0, None, 0)
     seed: int = within(0, 2**63 - 1, 0)  # random seed
 
     # Validation and checkpoints
@@ -160,8 +164,8 @@ class Settings:
             raise Refused(f"kv_heads is for model=llama only, got model={self.model}")
         if self.model == "llama":
             self._check_llama()
-        if self.average and self.ema:
-            raise Refused("average and ema cannot be combined: set one of them to 0")
+        if self.average_last and self.ema:
+            raise Refused("average_last and ema cannot be combined: set one of them to 0")
 
     def _check_llama(self) -> None:
         if self.dropout:
@@ -224,10 +228,9 @@ def from_yaml(text: bytes | str, path: Path) -> Settings:
         raise Refused(f"{path} is not valid YAML: {' '.join(str(error).split())}") from error
     if not isinstance(found, dict):
         raise Refused(f"{path} must contain settings, one `key: value` per line")
+    renamed = {RENAMED.get(key, str(key)): value for key, value in found.items()}
     try:
-        return Settings(
-            **{str(key): _typed(str(key), value, Settings) for key, value in found.items()}
-        )
+        return Settings(**{key: _typed(key, value, Settings) for key, value in renamed.items()})
     except TypeError as error:
         raise Refused(f"{path} must set `task:` to one of {', '.join(TASKS)}") from error
     except Refused as error:

@@ -1,6 +1,5 @@
-"""What `course assemble` shows: the progress of training, the origin of the parts, and the
-attention weights.
-"""
+"""What `course assemble` shows: the progress of training, the origin of the parts, and the attention
+weights."""
 
 from __future__ import annotations
 

@@ -1,6 +1,5 @@
-"""A learner's own parts in real runs: stored with the run, assembled, with their errors attributed
-to them.
-"""
+"""A learner's own parts in real runs: stored with the run, assembled, with their errors attributed to
+them."""
 
 from __future__ import annotations
 

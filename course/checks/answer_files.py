@@ -65,9 +65,8 @@ def largest(name: str) -> int:
 
 
 def without_outputs(data: bytes) -> bytes:
-    """Remove outputs and pasted pictures from a notebook. Other data, and a notebook that is too
-    large, do not change.
-    """
+    """Remove outputs and pasted pictures from a notebook. Other data, and a notebook that is too large,
+    do not change."""
     if len(data) > LARGEST_NOTEBOOK:
         return data
     try:
@@ -154,8 +153,7 @@ def build_answer(name: str, source: str) -> ModuleType:
 
 def begun(source: str, stub: str, exercises: tuple[str, ...]) -> list[str]:
     """Return the exercises whose definition differs from the stub's, apart from comments and blank
-    lines.
-    """
+    lines."""
     theirs, ours = _definitions(source), _definitions(stub)
     return [name for name in exercises if theirs.get(name) != ours.get(name)]
 

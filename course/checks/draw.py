@@ -12,9 +12,7 @@ Item = TypeVar("Item")
 
 
 class Draw:
-    """A stream of random sizes and arrays that depends only on the seed and on the name of the
-    stream.
-    """
+    """A stream of random sizes and arrays that depends only on the seed and on the name of the stream."""
 
     usual = "float64"
 
@@ -55,9 +53,8 @@ class Draw:
         return self._made(self._random.integers(low, high + 1, shape), None)
 
     def mask(self, *shape: int, keep: float = 0.6) -> Any:
-        """Draw a boolean mask in which each row of the last axis has at least one True and, if it
-        is longer than 1, at least one False.
-        """
+        """Draw a boolean mask in which each row of the last axis has at least one True and, if it is
+        longer than 1, at least one False."""
         mask = self._random.random(shape) < keep
         last = shape[-1]
         rows = mask.reshape(-1, last)

@@ -17,9 +17,8 @@ PROBE = (1.0, -0.5, 2.0, 0.25, -1.5, 0.75, -2.0)
 
 
 def named_parameters(module: Any) -> Iterator[tuple[str, Any]]:
-    """Return each parameter once, a tied one under the name that comes first in the alphabet, so
-    that the order in which the modules were created does not matter.
-    """
+    """Return each parameter once, a tied one under the name that comes first in the alphabet, so that
+    the order in which the modules were created does not matter."""
     names: dict[int, tuple[str, Any]] = {}
     for name, parameter in module.named_parameters(remove_duplicate=False):
         known = names.get(id(parameter))
@@ -59,8 +58,7 @@ def _probe(output: Any) -> Any:
 
 def gradients(of: Any) -> dict[str, Any]:
     """Return the gradients of a module's parameters or of the tensors in a dict, by name; None for
-    those without a gradient.
-    """
+    those without a gradient."""
     if _is_module(of):
         return {name: parameter.grad for name, parameter in named_parameters(of)}
     return {

@@ -12,9 +12,8 @@ DEEPEST_TRACEBACK = 12  # endless recursion fills a thousand lines that say the 
 
 
 def raised(error: BaseException, file: str | None) -> Raised:
-    """Return an exception as data, with only those lines of its traceback that are in the answer's
-    own file.
-    """
+    """Return an exception as data, with only those lines of its traceback that are in the answer's own
+    file."""
     frames = [
         _place(line, frame.f_code.co_qualname, frame.f_code.co_filename)
         for frame, line in traceback.walk_tb(error.__traceback__)
@@ -32,9 +31,8 @@ def raised(error: BaseException, file: str | None) -> Raised:
 
 
 def has_lost_gpu(error: BaseException | None) -> bool:
-    """Return whether the process can no longer use its GPU, because a kernel failed, as at an index
-    out of range.
-    """
+    """Return whether the process can no longer use its GPU, because a kernel failed, as at an index out
+    of range."""
     return type(error).__name__ == "AcceleratorError"
 
 

@@ -1,6 +1,5 @@
-"""Record which of its inputs a check reads: it may need only two entries of a dict that several
-checks share.
-"""
+"""Record which of its inputs a check reads: it may need only two entries of a dict that several checks
+share."""
 
 from __future__ import annotations
 
@@ -58,9 +57,8 @@ def noting_reads(value: Any) -> Any:
 
 
 def only_read(value: Any, noted: Any) -> Any:
-    """Return a nested value without the entries that were not read; a dict from which nothing was
-    read stays complete.
-    """
+    """Return a nested value without the entries that were not read; a dict from which nothing was read
+    stays complete."""
     if isinstance(noted, Read):
         read = [key for key in value if key in (noted.read or value)]
         return {key: only_read(value[key], dict.__getitem__(noted, key)) for key in read}

@@ -199,9 +199,8 @@ def map_arrays(value: Any, function: Transform) -> Any:
 
 
 def named_values(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
-    """Return every array, tensor and number in a nested value by its innermost key, the learner's
-    name for it.
-    """
+    """Return every array, tensor and number in a nested value by its innermost key, the learner's name
+    for it."""
     if isinstance(value, dict):
         for key, item in value.items():
             yield from named_values(item, str(key))

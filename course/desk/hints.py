@@ -26,9 +26,7 @@ def read_hints(day: Day) -> dict[str, list[str]]:
 
 
 def next_hint(day: Day, exercise: str) -> tuple[dict[int, str], int]:
-    """Return the number of the next hint, or of all hints if all have been given, and the total
-    number.
-    """
+    """Return the number of the next hint, or of all hints if all have been given, and the total number."""
     hints = dict(enumerate(read_hints(day)[exercise], 1))
     key = f"{day.stem}/{exercise}"
     with changing(GIVEN) as given:

@@ -1,6 +1,5 @@
 """Run Jupyter on a learner's copy of a notebook: in the repository's root, without its log, until
-Ctrl-C.
-"""
+Ctrl-C."""
 
 from __future__ import annotations
 

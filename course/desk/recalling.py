@@ -77,9 +77,8 @@ def _in_plain_text(markdown: str) -> str:
 
 
 def ask(day: Day, console: Console, wait: Callable[[], object] | None) -> None:
-    """Ask the day's questions one by one, and show an answer when `wait` returns. Without `wait`,
-    as without a terminal, show all questions first, and then all answers.
-    """
+    """Ask the day's questions one by one, and show an answer when `wait` returns. Without `wait`, as
+    without a terminal, show all questions first, and then all answers."""
     console.print(Text(f"Day {day.number} · {day.title}", "bold"))
     found = questions(day)
     for number, question in enumerate(found, 1):
@@ -100,9 +99,8 @@ def begin(day: Day, today: date) -> None:
 
 
 def asked(day: Day, today: date) -> date:
-    """Record that the day's questions have been asked. Returns the next date; a date in the future
-    does not change.
-    """
+    """Record that the day's questions have been asked. Returns the next date; a date in the future does
+    not change."""
     with changing(SCHEDULE) as table:
         coming = _date(table.get(day.stem))
         if coming is None or coming <= today:

@@ -61,8 +61,7 @@ def _write(target: Path, table: dict[str, Any]) -> None:
 
 def belongs_on_board(answers: Path, seed: int, device: str = "cpu") -> bool:
     """Return whether the board shows a verdict: only on the learner's own exercises, with the usual
-    inputs.
-    """
+    inputs."""
     return answers.resolve() == ROOT / "exercises" and seed == 0 and device == "cpu"
 
 
@@ -75,9 +74,8 @@ def keep_result(result: DayResult, mark: str) -> None:
 
 
 def kept_result(day: Day, mark: str | None = None) -> DayResult | None:
-    """Return the stored verdict if it is about the file with this digest; without a digest, about
-    any file.
-    """
+    """Return the stored verdict if it is about the file with this digest; without a digest, about any
+    file."""
     entry = recall("results").get(day.stem)
     if not isinstance(entry, dict) or mark not in (None, entry.get("fingerprint")):
         return None

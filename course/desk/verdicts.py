@@ -161,8 +161,7 @@ def _exercise(exercise: str, checks: Sequence[CheckResult], again: str) -> list[
 
 def invitation(result: DayResult, seed: int = 0) -> list[RenderableType]:
     """Show what a passed day lacks to be watertight, the first part in full, as an offer, not as a
-    failure.
-    """
+    failure."""
     checks = [check for check in result.invitations if not check.repeats]
     if not checks:
         return []
@@ -221,8 +220,7 @@ def case(check: CheckResult) -> RenderableType:
 
 def diagnoses(result: DayResult) -> RenderableType:
     """Show the diagnoses of the exercises that have one, with the exercise's name if the day has
-    several.
-    """
+    several."""
     told = [*result.core, *result.invitations]
     known = {check.exercise: check for check in reversed(told) if check.misconception}
     several = len(result.day.exercises) > 1
@@ -256,9 +254,7 @@ def hint(
     total: int,
     found: CheckResult | None = None,
 ) -> RenderableType:
-    """Show hints by their numbers, after the result of the last check; print them with
-    `crop=False`.
-    """
+    """Show hints by their numbers, after the result of the last check; print them with `crop=False`."""
     blocks: list[RenderableType] = [Text(f"Day {day.number} · {exercise}", "bold")]
     if found is not None:
         told = _check_box(found) if found.misconception else safe(found.message.partition("\n")[0])

@@ -1,6 +1,5 @@
 """`course sync`: everything that is generated from the references, and the known wrong answers that
-edit them.
-"""
+edit them."""
 
 from __future__ import annotations
 

@@ -225,7 +225,7 @@ def _uses(tree: ast.AST, meant: dict[str, str]) -> Iterator[tuple[int, str]]:
         ):
             name, wanted = _dotted(node.args[0], meant), node.args[1]
             if isinstance(wanted, ast.Constant):
-                yield node.lineno, f"{name}.{wanted.value}"
+                yield node.lineno, f"{name}.{wanted.value!s}"
             elif name.partition(".")[0] in roots:
                 yield node.lineno, f"{name}{COMPUTED}"
 
@@ -334,7 +334,8 @@ class _Plain(ast.NodeTransformer):
                 return one
             case ast.Subscript(value=ast.Tuple(elts=inside) | ast.List(elts=inside)):
                 with contextlib.suppress(ValueError, TypeError, IndexError):
-                    return inside[ast.literal_eval(node.slice)]
+                    chosen: ast.expr = inside[ast.literal_eval(node.slice)]
+                    return chosen
         return node
 
 

@@ -317,10 +317,11 @@ class SandboxedWorker(Worker):
         return super()._ended_by(128 - code if code > 128 else code)
 
     def _threads(self) -> Iterator[str]:
-        group = self._group
-        found = (thread_states(one) for one in group.processes()) if group else [super()._threads()]
-        for states in found:  # here one may have stopped itself
-            yield from (state.replace("T", "S") for state in states)
+        if self._group is None:
+            states = list(super()._threads())
+        else:
+            states = [one for each in self._group.processes() for one in thread_states(each)]
+        yield from (one.replace("T", "S") for one in states)  # here one may have stopped itself
 
     def _processes(self) -> list[psutil.Process]:
         first = self._process.process
@@ -354,7 +355,7 @@ def _system_folders() -> tuple[str, ...]:
     ]
     drivers = [*Path("/usr/local").glob("cuda*"), *Path("/usr/local").glob("nvidia*")]
     environment = [sys.prefix] if sys.prefix != sys.base_prefix else []
-    wanted = [*installed, *libraries, *drivers, *environment, *packages]
+    wanted: list[str | Path] = [*installed, *libraries, *drivers, *environment, *packages]
     folders = {Path(path).resolve() for path in wanted if Path(path).is_dir()} - {ROOT}
     return tuple(
         str(folder)

@@ -1,3 +1,1 @@
-"""The observations of right and known wrong answers, the verdict, the diagnosis, and their
-messages.
-"""
+"""The observations of right and known wrong answers, the verdict, the diagnosis, and their messages."""

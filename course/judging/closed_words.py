@@ -100,8 +100,7 @@ def lacks_torch(raised: Raised) -> bool:
 
 def is_known(message: str, names: Collection[str]) -> bool:
     """Return whether Python, NumPy or torch produces this message, apart from these names and short
-    numbers.
-    """
+    numbers."""
     words = [*QUOTED.findall(message), *CALLED.findall(message)]
     signs = [re.sub(r"\w", "", word) for word in words]
     parts = {part for word in words for part in re.findall(r"\w+", word)}

@@ -97,10 +97,9 @@ def _outermost(paths: Iterable[str]) -> tuple[str, ...]:
 
 
 def matches(seen: CheckRun, expected: ExpectedRun) -> bool:
-    """Return whether an observation equals the expected one up to rounding, or is the same
-    exception. Two exceptions are the same if their messages are, including sizes: many mistakes end
-    in a ValueError.
-    """
+    """Return whether an observation equals the expected one up to rounding, or is the same exception.
+    Two exceptions are the same if their messages are, including sizes: many mistakes end in a
+    ValueError."""
     if seen.raised is not None or expected.seen.raised is not None:
         said = [
             one.raised and (one.raised.kind, one.raised.message) for one in (seen, expected.seen)
@@ -111,9 +110,8 @@ def matches(seen: CheckRun, expected: ExpectedRun) -> bool:
 
 
 def is_same(one: CheckRun, other: CheckRun) -> bool:
-    """Return whether both runs observed the same to the last bit; then no tolerance has to be
-    computed, which takes longer.
-    """
+    """Return whether both runs observed the same to the last bit; then no tolerance has to be computed,
+    which takes longer."""
     return (
         not (one.raised or other.raised)
         and set(one.damaged) == set(other.damaged)

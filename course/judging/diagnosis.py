@@ -119,8 +119,7 @@ class Search:
 
     def look(self, long: bool = False) -> bool:
         """Search within the time that a learner waits, or the limit of a command that ends. Returns
-        whether the search is complete.
-        """
+        whether the search is complete."""
         failing = [check for check in self._checks if check.exercise in self._wrong]
         ready = all(map(self._truth.knows, failing))
         if long:

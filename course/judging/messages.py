@@ -80,9 +80,7 @@ def _describe_discreetly(difference: Difference, tolerance: float) -> str:
 
 
 def describe_raised(raised: Raised, inputs: str = "") -> str:
-    """Describe an exception with the learner's own lines of the traceback, and the inputs, in
-    words.
-    """
+    """Describe an exception with the learner's own lines of the traceback, and the inputs, in words."""
     message = raised.message.strip()
     lines = [f"{raised.kind}: {message}" if message not in ("", "None") else raised.kind]
     for line, function, text in list(dict.fromkeys(raised.frames))[-3:]:
@@ -125,9 +123,8 @@ FEW_LETTERS = 14  # by which a clause is known again: a verb and the beginning o
 
 
 def beside_others(tell: str) -> str:
-    """Return the description of a mistake that is not the only one, without the clause that praises
-    the rest.
-    """
+    """Return the description of a mistake that is not the only one, without the clause that praises the
+    rest."""
     return PRAISE.sub(lambda found: found[1].upper(), tell)
 
 
@@ -139,9 +136,7 @@ def contradict(one: str, other: str) -> bool:
 
 
 def something_else(unexplained: Sequence[str]) -> list[str]:
-    """Return the sentence that accompanies a mistake that does not explain these failing core
-    checks.
-    """
+    """Return the sentence that accompanies a mistake that does not explain these failing core checks."""
     if not unexplained:
         return []
     first = " and ".join(f"`{name}`" for name in unexplained[:MOST_NAMED])

@@ -105,8 +105,7 @@ class DayResult:
     @property
     def status(self) -> str:
         """Return the worst status of its core: error, failed, not_started, in_progress, passed or
-        skipped.
-        """
+        skipped."""
         statuses = [check.status for check in self.core]
         if any(status in BROKEN for status in statuses):
             return "error"
@@ -171,9 +170,8 @@ class DayResult:
         return any(check.device == device for check in self.checks)
 
     def with_repeats(self, there: Iterable[str]) -> DayResult:
-        """Return the verdict on the CPU with these checks on the practice GPU, which still have to
-        run, or do not pass on the CPU either.
-        """
+        """Return the verdict on the CPU with these checks on the practice GPU, which still have to run,
+        or do not pass on the CPU either."""
         known = {check.name: check for check in self.checks}
         rows = [
             replace(

@@ -191,8 +191,7 @@ class Truth:
 
     def add_all(self, checks: Sequence[Outline]) -> None:
         """Add all runs to the cache, including those that it already has: if two processes write at
-        once, the later one wins.
-        """
+        once, the later one wins."""
         for check in checks:
             for one in self.misconceptions:
                 self.wrong(check, one)

@@ -1,3 +1,2 @@
 """The references as text, and what is generated from it: stubs, cells, redacted and changed
-definitions, editions.
-"""
+definitions, editions."""

@@ -58,8 +58,7 @@ def stub_of(day: Day) -> str:
 
 def names_used_by(day: Day, exercise: str) -> set[str]:
     """Return the names that the reference's definition of an exercise uses, with or without the
-    reference.
-    """
+    reference."""
     if is_recorded(day):
         return set(_facts(facts_file(day))["uses"][exercise])
     return names_used(day, exercise)

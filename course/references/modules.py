@@ -10,9 +10,8 @@ from types import ModuleType
 
 
 def build_module(name: str, source: str, filename: str | None = None) -> ModuleType:
-    """Build a module from the given source, without adding it to `sys.modules`; tracebacks can show
-    its lines.
-    """
+    """Build a module from the given source, without adding it to `sys.modules`; tracebacks can show its
+    lines."""
     module = ModuleType(name)
     module.__file__ = filename
     execute(module, source)

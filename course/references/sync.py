@@ -1,6 +1,5 @@
-"""Write stubs and solutions from the references, and the generated parts of lessons; files that
-someone has begun do not change.
-"""
+"""Write stubs and solutions from the references, and the generated parts of lessons; files that someone
+has begun do not change."""
 
 from __future__ import annotations
 

@@ -39,8 +39,7 @@ class Reference:
     @property
     def definitions(self) -> dict[str, Definition]:
         """Its functions and classes by name, without the substitutes that an edition adds for those
-        that it lacks.
-        """
+        that it lacks."""
         return {
             node.name: node
             for node in self.tree.body
@@ -69,8 +68,7 @@ def definition_text(day: Day, name: str) -> str:
 
 def parts_of(source: Reference, name: str) -> list[str]:
     """Return the private definitions with numbered steps that a definition uses: the parts of its
-    answer.
-    """
+    answer."""
     found = {name}
     while more := names_in(source.definitions[one] for one in found) - found:
         if not (more := {one for one in more if _is_part(source, one)}):
@@ -123,9 +121,8 @@ def names_in(nodes: Iterable[ast.AST], types: bool = True) -> set[str]:
 
 @functools.cache
 def used_for(day: Day, names: frozenset[str]) -> set[str]:
-    """Return the names of a day's references that some of its definitions use, directly or
-    indirectly, including these definitions.
-    """
+    """Return the names of a day's references that some of its definitions use, directly or indirectly,
+    including these definitions."""
     uses: dict[str, set[str]] = defaultdict(set)
     for file in day.references:
         for node in reference(file).tree.body:
@@ -156,9 +153,8 @@ def bound_by(node: ast.stmt) -> set[str]:
 
 
 def made_of(file: str, name: str) -> set[tuple[str, str]]:
-    """Return the definitions that a definition consists of, including itself, each with its file,
-    even if imported from other references.
-    """
+    """Return the definitions that a definition consists of, including itself, each with its file, even
+    if imported from other references."""
     files = {module_of(one): one for day in DAYS for one in day.references}
     found: set[tuple[str, str]] = set()
     waiting = [(file, name)]
@@ -237,9 +233,8 @@ def _place(name: str) -> tuple[bool, bool, str]:
 
 
 def names_used(day: Day, name: str) -> set[str]:
-    """Return the names that an exercise of a day and its parts use, without Python's builtins and
-    the parts.
-    """
+    """Return the names that an exercise of a day and its parts use, without Python's builtins and the
+    parts."""
     home = home_of(day, name)
     parts = parts_of(home, name)
     used = names_in(home.definitions[one] for one in (*parts, name))
@@ -248,8 +243,7 @@ def names_used(day: Day, name: str) -> set[str]:
 
 def import_of(node: ast.stmt, wanted: set[str]) -> list[str]:
     """Return the part of an import statement that binds wanted names, as lines; nothing for other
-    statements.
-    """
+    statements."""
     if not isinstance(node, ast.Import | ast.ImportFrom):
         return []
     aliases = [

@@ -18,9 +18,8 @@ EXERCISES = ROOT / "exercises"
 
 
 class Device(enum.StrEnum):
-    """The device on which checks of PyTorch days run: `practice` has the rules of a GPU and the
-    numbers of the CPU. NumPy days always run on the CPU.
-    """
+    """The device on which checks of PyTorch days run: `practice` has the rules of a GPU and the numbers
+    of the CPU. NumPy days always run on the CPU."""
 
     cpu = "cpu"
     cuda = "cuda"
@@ -63,8 +62,7 @@ def listed_days(asked: str) -> list[Day]:
 
 def in_plain_words(parameter: Any) -> Any:
     """Return the same parameter, whose help describes its value in plain words: `N≥1` for `<int
-    range>`, nothing for a switch or if the argument's name says it.
-    """
+    range>`, nothing for a switch or if the argument's name says it."""
     if "display_type_rich" in vars(parameter):
         return parameter  # seen before: parameters are listed to parse and to help
     about = parameter.type_descriptor

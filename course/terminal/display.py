@@ -73,9 +73,8 @@ def shown(path: Path) -> str:
 
 @contextmanager
 def writing(path: Path) -> Iterator[None]:
-    """Write a file within the context; if that fails, print the reason, and end the command with
-    status 1.
-    """
+    """Write a file within the context; if that fails, print the reason, and end the command with status
+    1."""
     try:
         yield
     except OSError as error:

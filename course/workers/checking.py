@@ -41,9 +41,8 @@ class Checked:
 
     @property
     def searches(self) -> list[Search]:
-        """Return the search for a diagnosis, and the one for the practice GPU once the checks have
-        run there.
-        """
+        """Return the search for a diagnosis, and the one for the practice GPU once the checks have run
+        there."""
         both = (self.search, self._found.search if self._found else None)
         return [search for search in both if search is not None]
 
@@ -60,10 +59,8 @@ class Checked:
         return self._found.search if self._found else None
 
     def look(self, long: bool = False) -> DayResult:
-        """Run the remaining checks on the practice GPU, and search for diagnoses as long as a
-        learner waits, or within the limit of a command that ends. Returns the verdict with the
-        diagnoses.
-        """
+        """Run the remaining checks on the practice GPU, and search for diagnoses as long as a learner
+        waits, or within the limit of a command that ends. Returns the verdict with the diagnoses."""
         for search in (self.search, exhaust(self.run_there())):
             if search is not None:
                 search.look(long)

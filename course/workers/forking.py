@@ -65,9 +65,7 @@ class Forked:
         return self.returncode
 
     def close(self) -> None:
-        """Release the process. If it is forked only later, it reads the end of its requests, and
-        ends.
-        """
+        """Release the process. If it is forked only later, it reads the end of its requests, and ends."""
         self._report.close()
 
     def _number_comes(self, seconds: float) -> bool:
@@ -105,9 +103,8 @@ class ServerClient:
 
     @property
     def is_current(self) -> bool:
-        """Return whether the server is alive, belongs to this process, and has the current code of
-        the course.
-        """
+        """Return whether the server is alive, belongs to this process, and has the current code of the
+        course."""
         return (
             self._owner == os.getpid()
             and self._process.poll() is None

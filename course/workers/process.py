@@ -107,8 +107,7 @@ def _first(requests: queue.Queue[bytes], ahead: Iterator[str]) -> bytes:
 
 class Channel:
     """Standard input and output, reserved for frames; the learner's code gets an empty input, and
-    standard error as output.
-    """
+    standard error as output."""
 
     def __init__(self) -> None:
         # Unbuffered, a long request would come in pieces.

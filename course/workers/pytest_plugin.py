@@ -62,8 +62,7 @@ def answer() -> Any:
 @pytest.fixture
 def draw() -> Any:
     """The stream from which inputs are drawn. The plugin runs the fixtures of a check itself, for a
-    seed and a check.
-    """
+    seed and a check."""
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -55,9 +55,8 @@ class WorkerSession:
         return self._worker
 
     def give_back(self, worker: Worker) -> str:
-        """Keep a worker for the next day unless it was stopped. Returns what it has printed since
-        the last call.
-        """
+        """Keep a worker for the next day unless it was stopped. Returns what it has printed since the
+        last call."""
         printed = worker.printed
         new, self._reported = printed[self._reported :], len(printed)
         if worker.ended:

@@ -95,7 +95,7 @@ def tracing_calls(names: Collection[str]) -> Iterator[CallTrace]:
 
         return recorded
 
-    bypasses = [(torch._C, "DisableTorchFunction")]
+    bypasses: list[tuple[Any, str]] = [(torch._C, "DisableTorchFunction")]
     bypasses += [(kind, "__call__") for kind in (torch._C.ScriptFunction, torch._C.ScriptMethod)]
     starters = [(holder, name) for holder in (_thread, threading) for name in _starters(holder)]
     with _replaced(bypasses, bypassing), _replaced(starters, starting), recording() as is_active:

@@ -235,9 +235,8 @@ def test_mask_with_as_many_sequences_as_heads(answer, as_many_sequences_as_heads
 @pytest.mark.watertight("sizes of one, where an axis is easily lost")
 @pytest.mark.parametrize("edge", ["B=1", "T_q=1", "T_k=1", "h=1", "d_k=1"])
 def test_at_the_edge(answer, at_the_edge, edge):
-    """The result is right for one sequence, one query, one key, one head, or heads of width 1, with
-    a mask.
-    """
+    """The result is right for one sequence, one query, one key, one head, or heads of width 1, with a
+    mask."""
     return {"output": answer.multi_head_attention(**at_the_edge)}
 
 

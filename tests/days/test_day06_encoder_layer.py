@@ -235,9 +235,7 @@ def test_layer_norm_far_from_zero(answer, far_from_zero):
 
 @pytest.mark.watertight("a variance as small as ε, where it shows how ε is added")
 def test_layer_norm_small_variance(answer, nearly_constant):
-    """ε is added to the variance, under the root, which matters for a variance as small as ε =
-    1e-5.
-    """
+    """ε is added to the variance, under the root, which matters for a variance as small as ε = 1e-5."""
     return {"normed": answer.layer_norm(**nearly_constant)}
 
 
@@ -262,9 +260,7 @@ def test_layer_norm_dtype(answer, norm_of_dtype, dtype):
 
 
 def test_feed_forward(answer, network):
-    """The network has two layers with a ReLU between them, and computes each position in the same
-    way.
-    """
+    """The network has two layers with a ReLU between them, and computes each position in the same way."""
     return {"output": answer.feed_forward(**network)}
 
 

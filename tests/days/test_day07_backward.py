@@ -61,9 +61,7 @@ def test_softmax_backward_of_many_rows(answer, rows):
 
 @pytest.mark.watertight("weights of exactly 0 and 1, which masks and large scores produce")
 def test_softmax_backward_of_weights_of_zero(answer, special_rows):
-    """If a weight is 0, the gradient of its score is 0; in a row with a single 1, all gradients are
-    0.
-    """
+    """If a weight is 0, the gradient of its score is 0; in a row with a single 1, all gradients are 0."""
     return {"grad_scores": answer.softmax_backward(**special_rows)}
 
 

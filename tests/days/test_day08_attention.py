@@ -223,8 +223,7 @@ def test_memory(answer, split_from_heads):
 )
 def test_mask(answer, masked, shape):
     """A mask hides keys, for each query separately or for all queries; it broadcasts over batch and
-    heads.
-    """
+    heads."""
     return seen(answer.attention(**masked))
 
 
@@ -289,9 +288,8 @@ def test_halves_do_not_overflow(answer, wide_halves):
 
 @pytest.mark.parametrize("dtype", HALVES)
 def test_halves_are_exact(answer, close_halves, dtype):
-    """In half precision, the result is the float32 result, rounded: scores are not rounded before
-    the softmax.
-    """
+    """In half precision, the result is the float32 result, rounded: scores are not rounded before the
+    softmax."""
     return seen(answer.attention(**close_halves))
 
 

@@ -158,9 +158,8 @@ def test_self_attention(answer, build, square, shape):
 @pytest.mark.watertight("a batch, a sequence or a head of one, where squeezing goes wrong")
 @pytest.mark.parametrize("edge", ["B=1", "T_q=1", "T_k=1", "h=1", "d_k=1"])
 def test_at_the_edge(answer, build, at_the_edge, edge):
-    """The result is right for one sequence, one query, one key, one head, or heads of width 1, with
-    a mask.
-    """
+    """The result is right for one sequence, one query, one key, one head, or heads of width 1, with a
+    mask."""
     module = build(answer.MultiHeadedAttention, at_the_edge["h"], at_the_edge["d_model"], 0.0)
     return {"output": module(**tensors(at_the_edge))}
 
@@ -239,9 +238,8 @@ def test_nothing_to_attend_to(answer, build, nothing_to_attend_to):
 
 
 def test_dropout_of_everything(answer, build, given):
-    """In training with p = 1, every weight is dropped: heads return 0, and the output is the bias
-    of `w_o`.
-    """
+    """In training with p = 1, every weight is dropped: heads return 0, and the output is the bias of
+    `w_o`."""
     module = build(answer.MultiHeadedAttention, given["h"], given["d_model"], 1.0)
     return {"output": module(**tensors(given))}
 
@@ -255,9 +253,7 @@ def test_dropout_in_evaluation_mode(answer, build, given):
 @pytest.mark.constant("share that was dropped", "it is p, to one digit")
 @pytest.mark.parametrize("dropout", ["left out", 0.5])
 def test_dropout_of_weights(answer, build, a_key_alone, dropout):
-    """A weight is dropped with the given probability (0.1 by default), and otherwise divided by 1 −
-    p.
-    """
+    """A weight is dropped with the given probability (0.1 by default), and otherwise divided by 1 − p."""
     options = {} if dropout == "left out" else {"dropout": dropout}
     module = build(answer.MultiHeadedAttention, 1, a_key_alone["d_model"], **options)
     output = module(**tensors(a_key_alone)).flatten(0, 1)

@@ -208,9 +208,7 @@ def test_feed_forward_dtype(answer, build, widths, x_of_dtype, dtype):
 
 
 def test_embeddings_parameters(answer, build, table):
-    """The only parameter is an embedding matrix, `lut`, with a row of d_model numbers for each
-    token.
-    """
+    """The only parameter is an embedding matrix, `lut`, with a row of d_model numbers for each token."""
     return {"parameters": shapes(build(answer.Embeddings, **table))}
 
 

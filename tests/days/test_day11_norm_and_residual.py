@@ -167,9 +167,7 @@ def test_layer_norm_at_the_start(answer, size):
 
 
 def test_layer_norm(answer, build, x):
-    """Each vector is centered and divided by its own standard deviation; then gain and bias are
-    applied.
-    """
+    """Each vector is centered and divided by its own standard deviation; then gain and bias are applied."""
     return {"normed": build(answer.LayerNorm, x.size(-1))(x)}
 
 
@@ -181,9 +179,7 @@ def test_layer_norm_leading_dimensions(answer, build, x_of_rank, leading):
 
 
 def test_layer_norm_small_variance(answer, build, nearly_constant):
-    """ε is added to the variance, under the root, which matters for a variance as small as ε =
-    1e-5.
-    """
+    """ε is added to the variance, under the root, which matters for a variance as small as ε = 1e-5."""
     return {"normed": build(answer.LayerNorm, nearly_constant.size(-1))(nearly_constant)}
 
 

@@ -187,9 +187,7 @@ def share(draw):
 
 
 def test_parameters_of_a_layer(answer, build, sizes):
-    """The layer holds its two parts, and two connections as `sublayer`; there are no other
-    parameters.
-    """
+    """The layer holds its two parts, and two connections as `sublayer`; there are no other parameters."""
     return shapes(build(layer_of, answer.EncoderLayer, sizes, "post"))
 
 
@@ -197,8 +195,7 @@ def test_parameters_of_a_layer(answer, build, sizes):
 @pytest.mark.constant("the parts are those given", "they are, whatever the sizes")
 def test_what_a_layer_keeps(answer, sizes, norm):
     """The layer stores its parts as given, and `size` and `norm` for the stack; post-norm is the
-    default.
-    """
+    default."""
     attention, network = nn.Identity(), nn.Identity()
     layer = answer.EncoderLayer(sizes["d_model"], attention, network, 0.0, norm)
     usual = answer.EncoderLayer(sizes["d_model"], attention, network, 0.0)
@@ -355,9 +352,7 @@ def test_encoder(answer, build, sizes, x, padding, norm):
 
 
 def test_padding_is_invisible(answer, build, sizes, x, other_padding, padding, norm):
-    """The real tokens' outputs do not depend on the contents of padded positions, through all
-    layers.
-    """
+    """The real tokens' outputs do not depend on the contents of padded positions, through all layers."""
     encoder = build(stack_of, answer.Encoder, answer.EncoderLayer, sizes, norm)
     real = padding.squeeze(1)
     return {

@@ -260,8 +260,7 @@ def test_mask_joins_a_padding_mask(answer, length, padded):
 
 def test_parameters_of_a_layer(answer, build, sizes):
     """The layer holds its three parts, and three connections as `sublayer`; there are no other
-    parameters.
-    """
+    parameters."""
     return shapes(build(layer_of, answer.DecoderLayer, sizes, "post"))
 
 
@@ -269,8 +268,7 @@ def test_parameters_of_a_layer(answer, build, sizes):
 @pytest.mark.constant("the parts are those given", "they are, whatever the sizes")
 def test_what_a_layer_keeps(answer, sizes, norm):
     """The layer stores its parts as given, and `size` and `norm` for the stack; post-norm is the
-    default.
-    """
+    default."""
     own, source, network = nn.Identity(), nn.Identity(), nn.Identity()
     layer = answer.DecoderLayer(sizes["d_model"], own, source, network, 0.0, norm)
     usual = answer.DecoderLayer(sizes["d_model"], own, source, network, 0.0)
@@ -286,18 +284,14 @@ def test_what_a_layer_keeps(answer, sizes, norm):
 
 @pytest.mark.parametrize("norm", NORMS)
 def test_layer(answer, build, sizes, unmasked, norm):
-    """Self-attention, cross-attention and the network follow in this order, each in its own
-    connection.
-    """
+    """Self-attention, cross-attention and the network follow in this order, each in its own connection."""
     return {"output": build(layer_of, answer.DecoderLayer, sizes, norm)(**unmasked)}
 
 
 @pytest.mark.constant("order", "it is the same whatever the sizes")
 @pytest.mark.parametrize("norm", NORMS)
 def test_what_the_parts_are_given(answer, build, sizes, inputs, norm):
-    """The target attends to itself, then to the unchanged memory; the feed-forward network comes
-    last.
-    """
+    """The target attends to itself, then to the unchanged memory; the feed-forward network comes last."""
     order, own, source, network = [], {}, {}, {}
 
     def noting(name, seen):

@@ -335,9 +335,7 @@ def test_memory_and_states_dtype(answer, build, sizes, sentences, memory_of_dtyp
 
 
 def test_whole_gradients(answer, build, sizes, sentences):
-    """Gradients of the states reach every parameter, also through the memory, except the
-    generator's.
-    """
+    """Gradients of the states reach every parameter, also through the memory, except the generator's."""
     model = build(whole, answer.EncoderDecoder, **sizes)
     backward(model(**sentences))
     return {"gradients": gradients(model)}
@@ -503,8 +501,7 @@ def _equal_to_the_first_layer(weights):
 @pytest.mark.constant("shared", "the three matrices are one, and nothing else is")
 def test_tied_parameters(answer, one_vocabulary):
     """If tied, both embeddings and the output projection are one Parameter; the generator keeps its
-    bias.
-    """
+    bias."""
     model = answer.make_model(**one_vocabulary, tie=True)
     return {"shared": shared(model), "parameters": parameters(model)}
 

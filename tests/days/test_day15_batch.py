@@ -165,9 +165,7 @@ def test_usual_pad(answer, padded):
 
 @pytest.mark.watertight("padding before words, or between them")
 def test_padding_anywhere(answer, holes):
-    """Padding is hidden at every position, and a padded query still attends to its real earlier
-    keys.
-    """
+    """Padding is hidden at every position, and a padded query still attends to its real earlier keys."""
     return seen(answer.Batch(**holes))
 
 

@@ -200,9 +200,7 @@ def test_everything_spread(answer, build, made, rows):
 
 @pytest.mark.watertight("log-probabilities of −1000, whose exponential is 0")
 def test_certain(answer, build, made, certain):
-    """Log-probabilities of −1000 give a finite loss, which does not need the probabilities
-    themselves.
-    """
+    """Log-probabilities of −1000 give a finite loss, which does not need the probabilities themselves."""
     loss = build(answer.LabelSmoothing, **made)
     return {"loss": loss(certain["log_probs"], certain["target"])}
 
@@ -263,8 +261,7 @@ def test_nothing_but_padding(answer, build, made, only_padding):
 @pytest.mark.parametrize("dtype", ["float32", *HALVES])
 def test_dtype(answer, build, made, of_dtype, dtype):
     """Loss and gradients have the inputs' dtype; in half precision they are the float32 results,
-    rounded.
-    """
+    rounded."""
     loss = build(answer.LabelSmoothing, **made)
     inputs = wanting_gradients(of_dtype)
     output = loss(inputs["log_probs"], inputs["target"])

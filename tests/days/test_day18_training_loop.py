@@ -195,9 +195,8 @@ def lr(draw):
 
 @pytest.mark.constant("kind of the result", "a float, whatever is in it")
 def test_one_batch(answer, build, sizes, one_pair):
-    """Without an optimizer, the result is a float: the summed loss divided by the number of real
-    target tokens.
-    """
+    """Without an optimizer, the result is a float: the summed loss divided by the number of real target
+    tokens."""
     model = build(tiny, sizes)
     mean = answer.run_epoch(made(one_pair), model, summed)
     return {

@@ -292,9 +292,7 @@ def a_pair(draw):
 
 
 def test_bleu(answer, one_stream):
-    """The score is the geometric mean of four precisions over the corpus, times the brevity
-    penalty.
-    """
+    """The score is the geometric mean of four precisions over the corpus, times the brevity penalty."""
     return {"score": score(answer.bleu(**one_stream))}
 
 
@@ -333,9 +331,7 @@ def test_equally_close_references(answer, equally_close):
 @pytest.mark.watertight("orders without any match, as in a small or a bad corpus")
 @pytest.mark.parametrize("longest", [3, 2, 1])
 def test_without_long_matches(answer, without_long_matches, longest):
-    """Orders without a match are smoothed: the first counts as half a match, the second as a
-    quarter.
-    """
+    """Orders without a match are smoothed: the first counts as half a match, the second as a quarter."""
     return {"score": score(answer.bleu(**without_long_matches))}
 
 

@@ -198,9 +198,8 @@ def roomy(draw):
 
 
 def test_attention_parameters(answer, build, given):
-    """The parameters are two projections with biases: `w_qkv`, three times as wide as the model,
-    and `w_o`.
-    """
+    """The parameters are two projections with biases: `w_qkv`, three times as wide as the model, and
+    `w_o`."""
     return dict(made(build, answer.CausalSelfAttention, given).named_parameters())
 
 
@@ -211,9 +210,7 @@ def test_one_head(answer, build, one_head):
 
 @pytest.mark.on_devices
 def test_heads(answer, build, given):
-    """Each head attends with its own part of query, key and value; then the heads are joined and
-    mixed.
-    """
+    """Each head attends with its own part of query, key and value; then the heads are joined and mixed."""
     return {"output": made(build, answer.CausalSelfAttention, given)(given["x"])}
 
 
@@ -240,9 +237,8 @@ def test_attention_gradients(answer, build, given):
 
 
 def test_attention_drops_everything(answer, build, given):
-    """In training with p = 1, every weight is dropped: heads return 0, and the output is the bias
-    of `w_o`.
-    """
+    """In training with p = 1, every weight is dropped: heads return 0, and the output is the bias of
+    `w_o`."""
     return {"output": made(build, answer.CausalSelfAttention, given, 1.0)(given["x"])}
 
 
@@ -254,9 +250,7 @@ def test_attention_drops_nothing_in_evaluation(answer, build, given):
 @pytest.mark.constant("share that was dropped", "it is p, to one digit")
 @pytest.mark.parametrize("dropout", ["left out", 0.3])
 def test_attention_dropout(answer, build, alone, dropout):
-    """A weight is dropped with the given probability (0 by default), and otherwise divided by 1 −
-    p.
-    """
+    """A weight is dropped with the given probability (0 by default), and otherwise divided by 1 − p."""
     options = {} if dropout == "left out" else {"dropout": dropout}
     layer = made(build, answer.CausalSelfAttention, alone, **options)
     output = layer(alone["x"]).flatten(0, 1)
@@ -316,8 +310,7 @@ def test_attention_dtype(answer, build, of_dtype, dtype):
 
 def test_parameters(answer, build, config):
     """The parameters are two embeddings, the blocks and a final norm; the head is tied to the token
-    embedding.
-    """
+    embedding."""
     model = build(answer.GPT, config)
     shapes = {name: str(tuple(p.shape)) for name, p in named_parameters(model)}
     return {"parameters": shapes, "how many": sum(p.numel() for p in model.parameters())}
@@ -331,8 +324,7 @@ def test_config_is_kept(answer, build, config):
 
 def test_given_dropout(answer, build, config, tokens, vectors):
     """With p = 1, the sum of the embeddings, every attention weight and every sublayer's output are
-    dropped.
-    """
+    dropped."""
     model = build(answer.GPT, replace(config, dropout=1.0))
     block = model.blocks[-1]
     return {
@@ -397,9 +389,8 @@ def test_gradients(answer, build, config, tokens):
 
 @pytest.mark.constant("not as GPT-2 starts", "start equal", "what starts wrong: nothing")
 def test_start(answer, roomy):
-    """Weights have standard deviation 0.02, matrices that write to the residual stream 0.02 / √(2
-    N), and biases are 0.
-    """
+    """Weights have standard deviation 0.02, matrices that write to the residual stream 0.02 / √(2 N),
+    and biases are 0."""
     parameters = {name: p.detach() for name, p in answer.GPT(roomy).named_parameters()}
     wrong = {name: fault(name, p, roomy.n_layers) for name, p in parameters.items()}
     return {
@@ -436,17 +427,14 @@ def equal_to_the_first_block(parameters):
 @pytest.mark.watertight(ONES)
 @pytest.mark.parametrize("edge", ["B=1", "T=1", "N=1", "h=1", "d_k=1", "context=1"])
 def test_at_the_edge(answer, build, edge_of_a_model, edge):
-    """The result is right for one text, one token, one block, one head, heads of width 1, or a
-    context of one token.
-    """
+    """The result is right for one text, one token, one block, one head, heads of width 1, or a context
+    of one token."""
     return {"logits": build(answer.GPT, edge_of_a_model["config"])(edge_of_a_model["tokens"])}
 
 
 @pytest.mark.watertight(KEPT)
 def test_after_a_training_step(answer, build, config, tokens):
-    """After its weights have changed, the model computes with the new weights, forward and
-    backward.
-    """
+    """After its weights have changed, the model computes with the new weights, forward and backward."""
     model = build(answer.GPT, config)
     model(tokens)
     with torch.no_grad():
@@ -465,9 +453,7 @@ def test_empty_text(answer, build, config, no_text):
 
 @pytest.mark.watertight(LOADED)
 def test_state_dict(answer, build, config, tokens):
-    """The state dict holds embeddings, blocks and norm, and nothing else, before a call and after
-    it.
-    """
+    """The state dict holds embeddings, blocks and norm, and nothing else, before a call and after it."""
     model = build(answer.GPT, config)
     model(tokens)
     return dict(model.state_dict())

@@ -406,9 +406,7 @@ def test_softmax(answer, given):
 
 @pytest.mark.parametrize("temperature", ["cold", "warm"])
 def test_temperature(answer, given, temperature):
-    """The logits are divided by the temperature: below 1, likely tokens gain; above 1, unlikely
-    tokens.
-    """
+    """The logits are divided by the temperature: below 1, likely tokens gain; above 1, unlikely tokens."""
     return {"probabilities": answer.distribution(given["logits"], given[temperature])}
 
 
@@ -430,9 +428,7 @@ def test_temperature_0_among_equals(answer, equally_likeliest):
 
 
 def test_top_k(answer, some_of_many):
-    """The k most likely tokens share all the probability, in proportion; no other token can be
-    drawn.
-    """
+    """The k most likely tokens share all the probability, in proportion; no other token can be drawn."""
     probabilities = answer.distribution(some_of_many["logits"], top_k=some_of_many["top_k"])
     return {"probabilities": probabilities, "can be drawn": probabilities > 0}
 
@@ -667,9 +663,7 @@ def test_generator(answer, tenths, state, device):
     "torch's own state decides",
 )
 def test_without_a_generator(answer, tenths, state):
-    """Without a generator, torch's global one is used, so `torch.manual_seed` makes a draw
-    repeatable.
-    """
+    """Without a generator, torch's global one is used, so `torch.manual_seed` makes a draw repeatable."""
     rows = tenths.expand(DRAWS, -1).clone()
     torch.manual_seed(state)
     first, second = answer.sample(rows), answer.sample(rows)
@@ -708,9 +702,7 @@ def test_longer_than_the_context(answer, beyond, prompt):
 @pytest.mark.watertight("one row, one token or none, where loops and slices go wrong")
 @pytest.mark.parametrize("edge", ["B=1", "T=1", "context=1", "nothing to add"])
 def test_at_the_edge(answer, at_the_edge, edge):
-    """The result is right for one row, a prompt of one token, a context of one token, or no new
-    tokens.
-    """
+    """The result is right for one row, a prompt of one token, a context of one token, or no new tokens."""
     model, call = model_and_call(at_the_edge)
     return {"tokens": answer.generate(model, **call)}
 

@@ -247,9 +247,7 @@ def test_room(answer, chunked):
 
 
 def test_reorder(answer, beams):
-    """After `reorder(rows)`, row i holds what row `rows[i]` held, in keys and values of every
-    layer.
-    """
+    """After `reorder(rows)`, row i holds what row `rows[i]` held, in keys and values of every layer."""
     cache = answer.KVCache(*beams["sizes"])
     filled(cache, beams["chunks"][:-1])
     device = beams["chunks"][0][0].device

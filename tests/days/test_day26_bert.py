@@ -389,9 +389,8 @@ def test_generator(answer, long_text, state, device, whose):
     "15%, and of them 80%, 10% and 10%; each token is as likely",
 )
 def test_shares_to_a_hundredth(answer, very_long_text):
-    """The shares are right to a hundredth: 15% are chosen, of which 80%, 10% and 10% are treated in
-    the three ways.
-    """
+    """The shares are right to a hundredth: 15% are chosen, of which 80%, 10% and 10% are treated in the
+    three ways."""
     given = very_long_text
     _, labels = masked(answer.mask_tokens, given)
     inputs, _ = masked(answer.mask_tokens, given, p=1.0)
@@ -468,9 +467,7 @@ def test_special_ids_of_another_kind(answer, with_special, kind):
 
 
 def test_parameters(answer, config):
-    """Seven parts hold all parameters; the head has a transform and a bias, but no matrix with V
-    rows.
-    """
+    """Seven parts hold all parameters; the head has a transform and a bias, but no matrix with V rows."""
     model = answer.BERT(config)
     return {"parameters": {name: str(tuple(p.shape)) for name, p in named_parameters(model)}}
 
@@ -502,9 +499,8 @@ def test_model(answer, build, config, texts):
 
 @pytest.mark.parametrize("given", ["segments", "as long as the context", "padding"])
 def test_texts(answer, build, config, texts, full_texts, padded, given):
-    """The vectors of segment and position are added to each token's vector, at every position;
-    padding is hidden from every query, in every layer.
-    """
+    """The vectors of segment and position are added to each token's vector, at every position; padding
+    is hidden from every query, in every layer."""
     inputs = {"segments": texts, "as long as the context": full_texts, "padding": padded}[given]
     return {"logits": build(answer.BERT, config)(**inputs)}
 
@@ -533,9 +529,7 @@ def test_gradients(answer, build, config, texts, token_0):
 
 @pytest.mark.watertight(KEPT)
 def test_after_a_training_step(answer, build, config, texts):
-    """After its weights have changed, the model computes with the new weights, forward and
-    backward.
-    """
+    """After its weights have changed, the model computes with the new weights, forward and backward."""
     model = build(answer.BERT, config)
     model(**texts)
     with torch.no_grad():
@@ -580,9 +574,8 @@ def test_no_dropout(answer, build, config, texts):
 
 @pytest.mark.parametrize("mode", ["training", "evaluation"])
 def test_dropout_of_everything(answer, build, dropping, mode):
-    """With dropout 1, the embedding is 0 after its norm, and every sublayer adds 0; in evaluation
-    mode, dropout is inactive.
-    """
+    """With dropout 1, the embedding is 0 after its norm, and every sublayer adds 0; in evaluation mode,
+    dropout is inactive."""
     model = build(answer.BERT, dropping["config"]).train(mode == "training")
     return {"logits": model(**dropping["texts"])}
 

@@ -226,9 +226,8 @@ def shapes(module):
 @pytest.mark.parametrize("sizes", ["near", "published", "far", "other", ODD, NARROW])
 @pytest.mark.parametrize("bidirectional", BOTH_WAYS)
 def test_bucket(answer, positions, bidirectional, sizes):
-    """A short distance has its own bucket, longer distances share one, and distances from D on
-    share the last; later keys use the other half of the buckets.
-    """
+    """A short distance has its own bucket, longer distances share one, and distances from D on share
+    the last; later keys use the other half of the buckets."""
     return {"buckets": answer.relative_position_bucket(bidirectional=bidirectional, **positions)}
 
 
@@ -272,9 +271,7 @@ def test_state_dict(answer, config, pair, device):
 @pytest.mark.on_devices
 @pytest.mark.parametrize("shape", ["None", "B 1 S", "1 1 S"])
 def test_encode(answer, build, config, pair, source_mask, shape):
-    """The source is embedded and goes through the encoder, whose heads add a bias for each
-    distance.
-    """
+    """The source is embedded and goes through the encoder, whose heads add a bias for each distance."""
     model = build(answer.T5, config)
     return {"memory": model.encode(pair["src"], source_mask)}
 
@@ -294,8 +291,7 @@ def test_encode(answer, build, config, pair, source_mask, shape):
 )
 def test_decode(answer, build, config, pair, memory, target_mask, shape):
     """The target is embedded and goes through the decoder: self-attention adds the bias,
-    cross-attention does not.
-    """
+    cross-attention does not."""
     model = build(answer.T5, config)
     return {"states": model.decode(memory, None, pair["tgt"], target_mask)}
 
@@ -353,9 +349,7 @@ def test_gradients(answer, build, config, pair):
 
 @pytest.mark.watertight(KEPT)
 def test_after_a_training_step(answer, build, config, pair):
-    """After its weights have changed, the model computes with the new weights, forward and
-    backward.
-    """
+    """After its weights have changed, the model computes with the new weights, forward and backward."""
     model = build(answer.T5, config)
     model(**pair)
     with torch.no_grad():
@@ -403,8 +397,7 @@ def dropping(config, p):
 @pytest.mark.constant("the same twice", "nothing is drawn at random")
 def test_no_dropout(answer, build, config, pair):
     """With p = 0, two calls in training mode give the same result; in evaluation mode, dropout is
-    inactive.
-    """
+    inactive."""
     model = build(answer.T5, config)
     once, again = (model.train()(**pair) for _ in range(2))
     other = build(answer.T5, dropping(config, 1.0)).eval()
@@ -413,9 +406,8 @@ def test_no_dropout(answer, build, config, pair):
 
 @pytest.mark.constant("not dropped", "with probability 1 every part drops what it can")
 def test_dropout_everywhere(answer, build, config, pair, vectors):
-    """Dropout applies everywhere: attention weights, hidden layers, residuals, and inputs and
-    outputs of a stack.
-    """
+    """Dropout applies everywhere: attention weights, hidden layers, residuals, and inputs and outputs
+    of a stack."""
     model = build(answer.T5, dropping(config, 1.0)).train()
     return {
         "not dropped": listed(name for name, left in _left(model, pair, vectors) if left.any()),
@@ -445,9 +437,7 @@ def _left(model, pair, x):
     "shares of very many numbers, rounded",
 )
 def test_dropout_at_both_ends_of_a_stack(answer, build, config, many):
-    """With p = 0.3 and layers that add nothing, a number passes through a stack with probability
-    0.7².
-    """
+    """With p = 0.3 and layers that add nothing, a number passes through a stack with probability 0.7²."""
     model = build(answer.T5, dropping(config, 0.3)).train()
     with torch.no_grad():
         for name, parameter in model.named_parameters():

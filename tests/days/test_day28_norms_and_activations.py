@@ -299,9 +299,8 @@ def test_group_norm_at_the_start(answer, in_groups):
     ],
 )
 def test_group_norm(answer, build, groups_like, case):
-    """Each group of adjacent features is normalized by its own statistics and ε; then gain and bias
-    are applied.
-    """
+    """Each group of adjacent features is normalized by its own statistics and ε; then gain and bias are
+    applied."""
     return {"normed": fitting(build, answer.GroupNorm, groups_like)(groups_like["x"])}
 
 
@@ -314,8 +313,7 @@ def test_group_norm(answer, build, groups_like, case):
 )
 def test_group_norm_gradients(answer, build, groups_like, case):
     """Gradients reach x, also through mean and standard deviation, gain and bias, even for constant
-    groups.
-    """
+    groups."""
     norm = fitting(build, answer.GroupNorm, groups_like)
     return {"gradients": all_gradients(norm, groups_like["x"])}
 
@@ -356,18 +354,15 @@ def test_group_norm_again(answer, build, in_groups, two_batches):
 @pytest.mark.parametrize("approximate", CURVES)
 @pytest.mark.parametrize("where", ["bend", "far"])
 def test_gelu(answer, curve, approximate, where):
-    """Each feature is multiplied by the share of the normal distribution below it, exactly or by
-    the tanh.
-    """
+    """Each feature is multiplied by the share of the normal distribution below it, exactly or by the
+    tanh."""
     return {"output": answer.gelu(curve, approximate)}
 
 
 @pytest.mark.parametrize("approximate", CURVES)
 @pytest.mark.parametrize("where", ["bend", beyond("very far", ONE_NAN)])
 def test_gelu_gradients(answer, curve, approximate, where):
-    """The slope is below 0 on the left and a little more than 1 on the right, and 0 and 1 up to
-    ±10⁴.
-    """
+    """The slope is below 0 on the left and a little more than 1 on the right, and 0 and 1 up to ±10⁴."""
     inputs = wanting_gradients({"x": curve})
     backward(answer.gelu(**inputs, approximate=approximate))
     return {"gradients": gradients(inputs)}
@@ -406,8 +401,7 @@ def test_mish(answer, curve, where):
 @pytest.mark.parametrize("where", ["bend", beyond("very far", ONE_NAN)])
 def test_mish_gradients(answer, curve, where):
     """The slope is below 0 on the left and a little more than 1 on the right, and 0 and 1 where eˣ
-    overflows.
-    """
+    overflows."""
     inputs = wanting_gradients({"x": curve})
     backward(answer.mish(**inputs))
     return {"gradients": gradients(inputs)}
@@ -436,9 +430,8 @@ def test_mish_of_any_shape(answer, of_any_shape, shape):
 
 
 def test_swiglu_parameters(answer, build, widths):
-    """The parameters are three linear layers without biases: `w_gate` and `w_up` to d_ff, and
-    `w_down` back.
-    """
+    """The parameters are three linear layers without biases: `w_gate` and `w_up` to d_ff, and `w_down`
+    back."""
     return {"parameters": shapes(build(answer.SwiGLU, **widths))}
 
 
@@ -450,9 +443,7 @@ def test_swiglu(answer, build, widths, tokens, case):
 
 @pytest.mark.parametrize("case", ["tokens", beyond("loud tokens", ONE_NAN)])
 def test_swiglu_gradients(answer, build, widths, tokens, case):
-    """Gradients reach x and all three matrices, the gate's through Swish, however large or small it
-    is.
-    """
+    """Gradients reach x and all three matrices, the gate's through Swish, however large or small it is."""
     return {"gradients": all_gradients(build(answer.SwiGLU, **widths), tokens)}
 
 

@@ -325,9 +325,7 @@ def test_memory(answer, strided, axes):
 @pytest.mark.watertight(SINGLE)
 @pytest.mark.parametrize("edge", ["B=1", "h=1", "T=1", "pairs=1"])
 def test_at_the_edge(answer, at_the_edge, edge):
-    """The result is right for one row, one head, one token or one pair, with an offset for each
-    row.
-    """
+    """The result is right for one row, one head, one token or one pair, with an offset for each row."""
     return {layout: answer.apply_rope(**at_the_edge, layout=layout) for layout in LAYOUTS}
 
 

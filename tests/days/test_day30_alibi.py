@@ -92,9 +92,8 @@ def test_power_of_two(answer, powers):
 
 
 def test_between_powers_of_two(answer, between):
-    """Other numbers of heads take the slopes of the next lower power of two, then every other one
-    of the next higher power.
-    """
+    """Other numbers of heads take the slopes of the next lower power of two, then every other one of
+    the next higher power."""
     return {f"slopes, {name}": answer.alibi_slopes(n) for name, n in between.items()}
 
 
@@ -133,9 +132,8 @@ def test_queries_are_the_last(answer, chunk):
 
 
 def test_the_newest_token(answer, newest):
-    """The next token of a long text is at the last position, and the penalty grows linearly with
-    the distance.
-    """
+    """The next token of a long text is at the last position, and the penalty grows linearly with the
+    distance."""
     return {"bias": answer.alibi_bias(**newest)}
 
 

@@ -177,9 +177,8 @@ def of_dtype(draw, dtype):
 
 
 def test_parameters(answer, build, given):
-    """The parameters are `w_q`, `w_k`, `w_v` and `w_o`, without biases; those of keys and values
-    are narrower.
-    """
+    """The parameters are `w_q`, `w_k`, `w_v` and `w_o`, without biases; those of keys and values are
+    narrower."""
     module = build(answer.GroupedQueryAttention, *sizes_of(given))
     return dict(module.named_parameters())
 
@@ -208,9 +207,7 @@ def test_the_newest_token(answer, build, newest):
 
 
 def test_a_chunk(answer, build, chunk):
-    """Several queries are the last positions: each attends to the cache, and causally to its own
-    chunk.
-    """
+    """Several queries are the last positions: each attends to the cache, and causally to its own chunk."""
     module = build(answer.GroupedQueryAttention, *sizes_of(chunk))
     return {"joined heads": module.attend(**inputs_of(chunk))}
 
@@ -252,8 +249,7 @@ def test_another_past(answer, build, chunk, longer):
 
 def test_as_many_kv_heads_as_heads(answer, build, each_its_own):
     """If every head has its own keys and values, the result is causal multi-head attention without
-    biases.
-    """
+    biases."""
     module = build(answer.GroupedQueryAttention, *sizes_of(each_its_own))
     return {"output": module(**inputs_of(each_its_own))}
 
@@ -280,9 +276,8 @@ def test_later_tokens_are_invisible(answer, build, given, changed):
 @pytest.mark.watertight(EDGES)
 @pytest.mark.parametrize("edge", ["B=1", "T=1", "groups=1", "share=1", "d_k=1"])
 def test_at_the_edge(answer, build, at_the_edge, edge):
-    """The result is right for one sequence, one token, one group, one head per group, or heads of
-    width 1.
-    """
+    """The result is right for one sequence, one token, one group, one head per group, or heads of width
+    1."""
     module = build(answer.GroupedQueryAttention, *sizes_of(at_the_edge))
     return {"output": module(**inputs_of(at_the_edge))}
 

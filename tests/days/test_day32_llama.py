@@ -125,9 +125,7 @@ def roomy(draw):
 
 
 def test_parameters(answer, build, config):
-    """The parameters are an embedding, the blocks, a final norm, and a separate head without a
-    bias.
-    """
+    """The parameters are an embedding, the blocks, a final norm, and a separate head without a bias."""
     model = build(answer.LLaMA, config)
     shapes = {name: str(tuple(p.shape)) for name, p in named_parameters(model)}
     return {"parameters": shapes, "how many": sum(p.numel() for p in model.parameters())}
@@ -148,9 +146,7 @@ def test_logits(answer, build, config, tokens):
 
 
 def test_gradients(answer, build, config, tokens):
-    """Gradients reach every parameter: the embedding only from the input, the head only from the
-    logits.
-    """
+    """Gradients reach every parameter: the embedding only from the input, the head only from the logits."""
     model = build(answer.LLaMA, config)
     backward(model(tokens))
     return {"gradients": gradients(model)}
@@ -199,8 +195,7 @@ def test_two_texts(answer, build, config, two_texts):
 @pytest.mark.constant("not as it should start", "start equal", "what starts wrong: nothing")
 def test_start(answer, roomy):
     """Matrices are initialized with standard deviation 0.02, or less in the blocks; gains are
-    initialized to 1.
-    """
+    initialized to 1."""
     parameters = started(answer.LLaMA(roomy))
     smallest = {name: least(name, roomy) for name in parameters}
     return starts(parameters, smallest)
@@ -263,9 +258,8 @@ def equal_to_the_first_block(parameters):
 @pytest.mark.watertight(ONES)
 @pytest.mark.parametrize("edge", ["B=1", "T=1", "N=1", "h=1", "kv=1", "pairs=1", "context=1"])
 def test_at_the_edge(answer, build, at_the_edge, edge):
-    """The result is right for one text, token, block, head, KV head or pair of features, or a
-    context of one token.
-    """
+    """The result is right for one text, token, block, head, KV head or pair of features, or a context
+    of one token."""
     return {"logits": build(answer.LLaMA, at_the_edge["config"])(at_the_edge["tokens"])}
 
 
@@ -277,9 +271,8 @@ def test_evaluation(answer, build, config, tokens):
 
 @pytest.mark.watertight(LOADED)
 def test_state_dict(answer, build, config, tokens):
-    """The state dict holds embedding, blocks, norm and head, and nothing else, before a call and
-    after it.
-    """
+    """The state dict holds embedding, blocks, norm and head, and nothing else, before a call and after
+    it."""
     model = build(answer.LLaMA, config)
     model(tokens)
     return dict(model.state_dict())

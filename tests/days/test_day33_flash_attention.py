@@ -361,9 +361,7 @@ def test_leading_dimensions(answer, inputs_of_rank, leading):
 @pytest.mark.parametrize("order", ["rising", "falling"])
 @pytest.mark.parametrize("height", [300.0])
 def test_scores_in_order(answer, ladder, order, height):
-    """The result is right if each tile's scores are far above or far below those of the previous
-    tile.
-    """
+    """The result is right if each tile's scores are far above or far below those of the previous tile."""
     return {"output": answer.flash_attention(**ladder)}
 
 
@@ -375,9 +373,8 @@ def test_low_scores(answer, low_scores):
 @pytest.mark.watertight(SINGLE)
 @pytest.mark.parametrize("edge", ["B=1", "T_q=1", "T_k=1", "d_k=1", "d_v=1", "block=1"])
 def test_at_the_edge(answer, at_the_edge, edge):
-    """The result is right for one sequence, one query, one key, vectors of width 1, or a tile of
-    one score.
-    """
+    """The result is right for one sequence, one query, one key, vectors of width 1, or a tile of one
+    score."""
     return {"output": answer.flash_attention(**at_the_edge)}
 
 
@@ -392,9 +389,7 @@ def test_causal(answer, as_many):
 
 @pytest.mark.watertight(CHUNK)
 def test_every_causal_chunk(answer, all_causal_chunks):
-    """With more keys than queries, the last query is at the position of the last key, for any
-    tiles.
-    """
+    """With more keys than queries, the last query is at the position of the last key, for any tiles."""
     return {
         f"output of 9 queries and {inputs['key'].size(-2)} keys": answer.flash_attention(**inputs)
         for inputs in all_causal_chunks
@@ -431,8 +426,7 @@ def test_gradients_with_scores_in_order(answer, ladder, order, height):
 
 def test_two_calls(answer, two_calls):
     """Two calls followed by two backward passes, as in a model with two layers, give the right
-    gradients.
-    """
+    gradients."""
     wanting = [wanting_gradients(inputs) for inputs in two_calls]
     outputs = [answer.flash_attention(**inputs) for inputs in wanting]
     backward(*outputs)
@@ -445,9 +439,8 @@ def test_two_calls(answer, two_calls):
 @pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.constant(LARGEST, KEPT, FORWARD, BACKWARD, FIGURES)
 def test_memory(answer, long, causal):
-    """T_q × T_k numbers, or a mask of this size, are never in memory at once: not in the forward
-    pass, between the passes, or in the backward pass.
-    """
+    """T_q × T_k numbers, or a mask of this size, are never in memory at once: not in the forward pass,
+    between the passes, or in the backward pass."""
     return seen_with_memory(answer.flash_attention, long)
 
 
@@ -500,9 +493,8 @@ def test_halves_do_not_overflow(answer, wide_halves, large_values):
 
 @pytest.mark.parametrize("dtype", HALVES)
 def test_halves_are_exact(answer, close_halves, dtype):
-    """In half precision, the result is the float32 result, rounded: scores and their log-sum-exp
-    are not rounded, either forward or backward.
-    """
+    """In half precision, the result is the float32 result, rounded: scores and their log-sum-exp are
+    not rounded, either forward or backward."""
     seen = seen_with_gradients(answer.flash_attention, close_halves)
     return {"output": seen["output"], "gradient of value": seen["gradients"]["value"]}
 

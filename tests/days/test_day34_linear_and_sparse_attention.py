@@ -240,9 +240,8 @@ def kept_for_the_way_back(function, inputs):
 
 
 def test_linear_attention(answer, inputs):
-    """The weights are products of the features elu(x) + 1, and the output is the weighted mean of
-    the values.
-    """
+    """The weights are products of the features elu(x) + 1, and the output is the weighted mean of the
+    values."""
     return {"output": answer.linear_attention(**inputs)}
 
 
@@ -428,9 +427,7 @@ def test_gradients_of_dtype(answer, of_dtype, dtype):
 
 @pytest.mark.parametrize("window", ["of some", pytest.param("of nothing", marks=NOTHING)])
 def test_window(answer, local, window):
-    """A token attends to itself, to at most `window` tokens on either side, and to the global
-    tokens.
-    """
+    """A token attends to itself, to at most `window` tokens on either side, and to the global tokens."""
     return {"mask": answer.sliding_window_mask(**local)}
 
 

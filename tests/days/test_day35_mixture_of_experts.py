@@ -372,17 +372,15 @@ def test_router_start(answer, roomy):
 
 
 def test_loss(answer, some):
-    """The loss multiplies an expert's share of the choices by its mean probability; every choice
-    counts the same.
-    """
+    """The loss multiplies an expert's share of the choices by its mean probability; every choice counts
+    the same."""
     return {"loss": answer.load_balancing_loss(**some)}
 
 
 @pytest.mark.parametrize("k", [1, 2])
 def test_loss_of_few_choices(answer, chosen_by_some, k):
-    """With one choice per token, the loss is the paper's; an expert that no token chose has a share
-    of 0.
-    """
+    """With one choice per token, the loss is the paper's; an expert that no token chose has a share of
+    0."""
     return {"loss": answer.load_balancing_loss(**chosen_by_some)}
 
 
@@ -497,9 +495,8 @@ def test_experts_are_called_once(answer, build, given):
 @pytest.mark.watertight(DROPPED)
 @pytest.mark.parametrize("room", ["rounded up", "whole"])
 def test_capacity(answer, build, too_many, exact_room, room):
-    """An expert takes the first tokens that chose it, as first or second choice, until it is full;
-    the stored choices include dropped ones.
-    """
+    """An expert takes the first tokens that chose it, as first or second choice, until it is full; the
+    stored choices include dropped ones."""
     given = too_many if room == "rounded up" else exact_room
     layer = layer_of(build, answer.MixtureOfExperts, given)
     output = layer(given["x"])

@@ -99,8 +99,7 @@ def test_parallel_parameters(answer, build, given):
 
 def test_both_at_once(answer, build, given):
     """Attention and network get the same normalized tokens; both outputs are added to the unchanged
-    input.
-    """
+    input."""
     return {"output": block_of(build, answer.ParallelBlock, given)(given["x"])}
 
 
@@ -118,8 +117,7 @@ def test_parallel_gradients(answer, build, given):
 @pytest.mark.parametrize("mode", ["training", "evaluation"])
 def test_everything_dropped(answer, build, given, mode):
     """In training with p = 1, the output is the input, and every attention weight is dropped; in
-    evaluation mode, dropout is inactive.
-    """
+    evaluation mode, dropout is inactive."""
     block = block_of(build, answer.ParallelBlock, given, 1.0).train(mode == "training")
     return {"output": block(given["x"]), "attention alone": block.self_attn(given["x"])}
 
@@ -145,9 +143,7 @@ def test_parallel_at_the_edge(answer, build, block_at_the_edge, edge):
 
 @pytest.mark.watertight(LOADED)
 def test_parallel_state_dict(answer, build, given):
-    """The state dict holds norm, attention and network, and nothing else, before a call and after
-    it.
-    """
+    """The state dict holds norm, attention and network, and nothing else, before a call and after it."""
     block = block_of(build, answer.ParallelBlock, given)
     block(given["x"])
     return dict(block.state_dict())
@@ -294,9 +290,8 @@ def test_router(answer, build, mixed):
 
 @pytest.mark.parametrize("mode", ["training", pytest.param("evaluation", marks=MODES)])
 def test_choose(answer, build, mixed, mode):
-    """The tokens with the largest scores are chosen, in the order of their positions, each with its
-    own weight.
-    """
+    """The tokens with the largest scores are chosen, in the order of their positions, each with its own
+    weight."""
     layer = layer_of(build, answer.MixtureOfDepths, mixed).train(mode == "training")
     weights, places = layer.choose(mixed["x"])
     return {"places": places, "weights": weights, "output": layer(mixed["x"])}
@@ -304,9 +299,8 @@ def test_choose(answer, build, mixed, mode):
 
 @pytest.mark.parametrize("above", ["three quarters", pytest.param("nothing", marks=FLOATS)])
 def test_rounded_down(answer, build, share, above):
-    """The number of tokens is rounded down; 0.29 of 100 tokens are 29, although the float product
-    is 28.999999999999996.
-    """
+    """The number of tokens is rounded down; 0.29 of 100 tokens are 29, although the float product is
+    28.999999999999996."""
     return {"places": layer_of(build, answer.MixtureOfDepths, share).choose(share["x"])[1]}
 
 
@@ -329,9 +323,8 @@ def test_gain(answer, build, mixed):
 
 @pytest.mark.parametrize("what", ["negative", "all pass", pytest.param("short", marks=SHORT)])
 def test_weighed(answer, build, weighed, what):
-    """A weight may be negative, and applies even if all tokens are chosen; from a very short text,
-    one token is chosen.
-    """
+    """A weight may be negative, and applies even if all tokens are chosen; from a very short text, one
+    token is chosen."""
     return {"output": layer_of(build, answer.MixtureOfDepths, weighed)(weighed["x"])}
 
 

@@ -231,18 +231,14 @@ def test_dtype_of_the_scan(answer, scan_of_dtype, dtype):
 
 
 def test_parameters(answer, build, config):
-    """The parameters are four projections, a depthwise convolution, `a_log` and the skip connection
-    `d`.
-    """
+    """The parameters are four projections, a depthwise convolution, `a_log` and the skip connection `d`."""
     layer = build(answer.Mamba, config)
     return {name: str(tuple(p.shape)) for name, p in named_parameters(layer)}
 
 
 @pytest.mark.constant("starts otherwise", "what starts wrong: nothing")
 def test_start(answer, roomy):
-    """A is initialized to −1, −2, …, −N in each channel, the skip to 1, and Δ to between 0.001 and
-    0.1.
-    """
+    """A is initialized to −1, −2, …, −N in each channel, the skip to 1, and Δ to between 0.001 and 0.1."""
     layer = answer.Mamba(roomy)
     parameters = {name: p.detach().cpu().double() for name, p in named_parameters(layer)}
     wrong = {name: fault(name, one, roomy) for name, one in parameters.items()}
@@ -333,9 +329,8 @@ def test_state(answer, build, config, x, mode):
 
 @pytest.mark.parametrize("lengths", ["7 1 1 1 1", pytest.param("0 4 0 2", marks=EMPTY)])
 def test_pieces(answer, build, config, pieces, lengths):
-    """A single token after a text has the same output as at the end of the full text; an empty
-    piece does not change the state.
-    """
+    """A single token after a text has the same output as at the end of the full text; an empty piece
+    does not change the state."""
     return read(build(answer.Mamba, config), config, pieces)
 
 

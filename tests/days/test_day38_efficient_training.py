@@ -387,8 +387,7 @@ def test_norm(answer, pieces):
 @pytest.mark.parametrize("max_norm", [LITTLE, PLENTY, math.inf])
 def test_length(answer, pieces, max_norm):
     """A gradient that is too long is scaled to the allowed length, with one factor for all parts; a
-    short gradient does not change.
-    """
+    short gradient does not change."""
     return clipped(answer.clip_gradients, holding(pieces), max_norm)
 
 
@@ -417,9 +416,8 @@ def test_tiny_gradients(answer, pieces):
 @pytest.mark.watertight("gradients that are infinite or NaN, as torch treats them")
 @pytest.mark.parametrize("wrong", list(NOT_FINITE))
 def test_not_finite(answer, bad, wrong):
-    """The formula also applies to norms that are not finite: an infinite norm turns finite
-    gradients into 0.
-    """
+    """The formula also applies to norms that are not finite: an infinite norm turns finite gradients
+    into 0."""
     parameters = holding(bad[wrong][1])
     answer.clip_gradients(list(parameters.values()), LITTLE)
     return {"gradients": gradients(parameters)}
@@ -435,9 +433,7 @@ def test_large_gradients(answer, large, dtype):
 @pytest.mark.parametrize("dtype", ["float16", "float64"])
 @pytest.mark.constant("dtype of the norm", "it is the widest, float32 at least")
 def test_mixed_gradients(answer, pieces, dtype):
-    """For gradients in different dtypes, the norm has the widest dtype, and each gradient keeps its
-    own.
-    """
+    """For gradients in different dtypes, the norm has the widest dtype, and each gradient keeps its own."""
     parameters = holding(pieces | {"bias": pieces["bias"].to(getattr(torch, dtype))})
     seen = clipped(answer.clip_gradients, parameters, LITTLE)
     norm = seen.pop("norm")
@@ -478,8 +474,7 @@ def test_scale(answer, a_loss, init, dtype):
 @pytest.mark.parametrize("dtype", ["float32", *HALVES[:1]])
 def test_usual_scale(answer, a_loss, dtype):
     """The initial scale is 65536 by default; a float16 loss, which cannot represent this number, is
-    upcast.
-    """
+    upcast."""
     return {"scaled loss": answer.LossScaler().scale(a_loss)}
 
 
@@ -510,8 +505,7 @@ def test_good_step(answer, pieces, slopes, init, unscaled):
 @pytest.mark.parametrize("wrong", list(NOT_FINITE))
 def test_bad_step(answer, pieces, bad, init, wrong, unscaled):
     """If any gradient is not finite, the optimizer does not step, and the scale is halved; the next
-    step is normal again.
-    """
+    step is normal again."""
     return stepped(answer.LossScaler(init), pieces, bad[wrong], unscaled == "before step")
 
 
@@ -538,9 +532,7 @@ def test_no_bounds(answer, pieces, slopes, bad):
 
 @pytest.mark.watertight("gradients that the caller changes after they were unscaled")
 def test_what_unscale_has_seen(answer, pieces, bad, init):
-    """Only what `unscale_` found decides about the step, whatever happens to the gradients
-    afterwards.
-    """
+    """Only what `unscale_` found decides about the step, whatever happens to the gradients afterwards."""
     parameters = asking(pieces)
     scaler, optimizer = answer.LossScaler(init), apart(parameters)
     loss = sum((parameters[name] * one).sum() for name, one in bad["inf"][1].items())
@@ -607,9 +599,7 @@ def test_one_after_the_other(answer, build, sizes, x):
 @pytest.mark.parametrize("inputs", ["activations", pytest.param("data", marks=DATA)])
 @pytest.mark.constant("share dropped alike", "all of it")
 def test_dropout(answer, many, inputs):
-    """The second call uses the same dropout masks as the first, even if no input requires a
-    gradient.
-    """
+    """The second call uses the same dropout masks as the first, even if no input requires a gradient."""
     part, x = Part(many.size(1), 7, p=0.5).to(many), many
     output = answer.checkpoint(part, x if inputs == "data" else wanting_gradients(x))
     torch.rand_like(x)  # somebody else draws, too
@@ -693,8 +683,7 @@ def test_two_outputs(answer, two, used):
 @pytest.mark.parametrize("outputs", list(TUPLES))
 def test_outputs_in_a_tuple(answer, two, outputs):
     """A tuple of one is returned as such; outputs that are not floating-point numbers pass through
-    without gradients.
-    """
+    without gradients."""
     x = wanting_gradients(two["x"])
     results = answer.checkpoint(TUPLES[outputs], x)
     backward(results[0])
@@ -726,9 +715,7 @@ def test_results(answer, build, widths, batch, factor):
 
 @pytest.mark.parametrize("given", ["one with gaps", "three", "a generator"])
 def test_batches(answer, build, widths, group, factor, given):
-    """Several batches have the same result as one batch of all their rows; targets of −100 do not
-    count.
-    """
+    """Several batches have the same result as one batch of all their rows; targets of −100 do not count."""
     batches = {"one with gaps": group[:1], "three": group, "a generator": iter(group)}[given]
     return trained(answer.train_step, build(Speaker, *widths), batches, FixedScale(factor))
 
@@ -741,9 +728,7 @@ def test_what_the_loss_is_given(answer, build, widths, group, factor):
 
 
 def test_clipping(answer, build, widths, group, factor):
-    """The unscaled gradient of the entire group is clipped, and the norm before clipping is
-    returned.
-    """
+    """The unscaled gradient of the entire group is clipped, and the norm before clipping is returned."""
     return trained(answer.train_step, build(Speaker, *widths), group, FixedScale(factor), 0.03)
 
 

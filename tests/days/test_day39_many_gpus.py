@@ -316,9 +316,7 @@ def test_layout(answer, transposed):
     "shape", ["uneven", *edges("alone", "scalar", "fewer", "one more", "one row")]
 )
 def test_any_shape(answer, of_shape, shape):
-    """The sum has the tensors' shape, even if the number of elements is not a multiple of the
-    processes.
-    """
+    """The sum has the tensors' shape, even if the number of elements is not a multiple of the processes."""
     return results(all_reduced(answer.ring_all_reduce, of_shape))
 
 
@@ -494,17 +492,14 @@ def test_share_of_gather(answer, many_pieces):
     "shape", ["even", "uneven", *edges("alone", "scalar", "fewer", "empty", "one row")]
 )
 def test_whole(answer, pieces_of_shape, shape):
-    """Every process gets the full parameter, with the pieces in the order of the processes and
-    without the padding.
-    """
+    """Every process gets the full parameter, with the pieces in the order of the processes and without
+    the padding."""
     return results(gathered(answer.gather, **pieces_of_shape))
 
 
 @pytest.mark.watertight(OWN)
 def test_what_is_written_into_the_whole(answer, kept_alone):
-    """The gathered tensor has its own memory, even with a single process, and the piece does not
-    change.
-    """
+    """The gathered tensor has its own memory, even with a single process, and the piece does not change."""
     piece = kept_alone["parameter"].flatten().clone()
     [(whole, _)] = gathered(answer.gather, [piece], kept_alone["parameter"].shape)
     whole.zero_()

@@ -162,9 +162,8 @@ def loud(draw):
 
 @pytest.mark.parametrize("edge", ["out=1", pytest.param("in=1", marks=SINGLE)])
 def test_one_row(answer, at_the_edge, edge):
-    """The largest magnitude of a row becomes 127, and every weight the nearest step, even with a
-    single column.
-    """
+    """The largest magnitude of a row becomes 127, and every weight the nearest step, even with a single
+    column."""
     found = answer.quantize_int8(at_the_edge["weight"])
     return named(found, "quantized", "scale", first="scale")
 
@@ -185,9 +184,8 @@ def test_a_row_of_zeros(answer, weight):
 @pytest.mark.watertight(FAINT)
 @pytest.mark.constant("scale of the faint row", "it is 1")
 def test_a_faint_row(answer, weight):
-    """A row whose scale would be below the smallest normal number is treated as zeros; other small
-    rows are not.
-    """
+    """A row whose scale would be below the smallest normal number is treated as zeros; other small rows
+    are not."""
     faint, small = weight.clone(), weight.clone()
     faint[1] = 1e-37
     small[1] *= 1e-30
@@ -288,9 +286,7 @@ def test_it_loads(answer, build, given, other):
 
 
 def test_nothing_large_is_kept(answer, build, given):
-    """The module stores no floating-point tensor of the size of the weights, before a call or after
-    it.
-    """
+    """The module stores no floating-point tensor of the size of the weights, before a call or after it."""
     module = answer.QuantizedLinear(linear_of(build, given))
     size = given["weight"].numel()
     before = large(module, size)

@@ -213,9 +213,8 @@ def test_epsilon(answer, start, steps, lr, betas):
 
 @pytest.mark.parametrize("missing", MISSING)
 def test_without_a_gradient(answer, start, steps, missing):
-    """Without a gradient, a parameter and its count of steps do not change; a gradient of zeros
-    counts. All settings have defaults.
-    """
+    """Without a gradient, a parameter and its count of steps do not change; a gradient of zeros counts.
+    All settings have defaults."""
     return walked(answer.AdamW, start, without(steps[:4], "v", missing, 0, 1))
 
 
@@ -261,9 +260,8 @@ NO_STEP = pytest.param(0, marks=pytest.mark.watertight("no steps at all"))
 
 @pytest.mark.parametrize("steps", [NO_STEP, 1, 2, 8])
 def test_steps(answer, matrix, steps):
-    """The polynomial is applied `steps` times; with 0 steps, the result is the matrix divided by
-    its norm.
-    """
+    """The polynomial is applied `steps` times; with 0 steps, the result is the matrix divided by its
+    norm."""
     return {"result": answer.orthogonalize(matrix, steps)}
 
 
@@ -287,9 +285,8 @@ def test_scale(answer, matrix, factor):
 
 
 def test_muon_first_step(answer, matrices, pushes, lr, momentum):
-    """The first step is the orthogonalized gradient times η and 0.2·√max(m, n); the gradient does
-    not change.
-    """
+    """The first step is the orthogonalized gradient times η and 0.2·√max(m, n); the gradient does not
+    change."""
     return left_alone(answer.Muon, matrices, pushes, lr=lr, momentum=momentum, weight_decay=0.0)
 
 
@@ -308,8 +305,7 @@ def test_muon_decay(answer, matrices, pushes, lr, momentum, decay):
 @pytest.mark.parametrize("missing", MISSING)
 def test_muon_without_a_gradient(answer, matrices, pushes, missing):
     """A matrix without a gradient does not change; a gradient of zeros counts. All settings have
-    defaults.
-    """
+    defaults."""
     return walked(answer.Muon, matrices, without(pushes[:4], "v", missing, 0, 2))
 
 

@@ -201,8 +201,7 @@ def generated(answer, text, draft, room=9, margin=math.inf, **options):
 @pytest.mark.parametrize("case", CERTAIN)
 def test_certain(answer, certain, case):
     """A proposal that is at least as likely under the target is accepted; an impossible one is
-    replaced, and ends the round.
-    """
+    replaced, and ends the round."""
     results = [answer.accept_draft(**certain) for _ in range(AGAIN)]
     different = {tuple(one.tolist()): one for one in results}
     return {"all results that come": [different[ids] for ids in sorted(different)]}
@@ -218,9 +217,7 @@ def test_acceptance(answer, twice):
 
 @pytest.mark.parametrize("following", FOLLOWING)
 def test_following(answer, after, following):
-    """After a rejection, the token is drawn from the positive part of p − q; otherwise from the
-    target.
-    """
+    """After a rejection, the token is drawn from the positive part of p − q; otherwise from the target."""
     last = [int(answer.accept_draft(**after)[-1]) for _ in range(DRAWS)]
     return {"last token, in fifths": in_fifths(last, after["target_probs"].size(1))}
 
@@ -250,9 +247,8 @@ def test_text(answer, text, draft):
 @pytest.mark.parametrize("draft", ["right", "sometimes"])
 @pytest.mark.constant("the draft reads 2 at most", "its cache is rolled back, too")
 def test_read(answer, text, draft):
-    """The caches are rolled back: the target reads the prompt once, and then only new tokens in
-    each round.
-    """
+    """The caches are rolled back: the target reads the prompt once, and then only new tokens in each
+    round."""
     seen, read, drafted = generated(answer, text, draft)
     return seen | {
         "tokens that the target reads": " ".join(map(str, read)),
@@ -277,9 +273,7 @@ def test_limits(answer, text, limit):
 @pytest.mark.watertight(EDGE)
 @pytest.mark.parametrize("new", [0, 1, 3])
 def test_end(answer, text, new):
-    """The last round proposes only as many tokens as can be used, and no model reads beyond its
-    context.
-    """
+    """The last round proposes only as many tokens as can be used, and no model reads beyond its context."""
     found = generated(answer, text | {"max_new_tokens": new, "k": 5}, "right", room=0)[0]
     numbers = [*found["text"][0].tolist(), found["passes of the target"]]
     return {"text, and passes of the target": " ".join(map(str, numbers))}

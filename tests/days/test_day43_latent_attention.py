@@ -153,9 +153,7 @@ def test_compress(answer, build, given):
 
 
 def test_positions(answer, build, given, past):
-    """A chunk after `past` tokens is rotated by its positions from `past` on; the latent is not
-    rotated.
-    """
+    """A chunk after `past` tokens is rotated by its positions from `past` on; the latent is not rotated."""
     module = made(answer, build, given)
     query, rotary = module.queries(given["x"], past)
     return {"cached": module.compress(given["x"], past), "query": query, "rotary part": rotary}
@@ -209,18 +207,15 @@ def test_gradients(answer, build, given):
 @pytest.mark.watertight(EDGES)
 @pytest.mark.parametrize("case", CASES)
 def test_at_the_edge(answer, build, edge, case):
-    """The result is right for one token, one head, a rotary part of one pair, or a large
-    `config.eps`.
-    """
+    """The result is right for one token, one head, a rotary part of one pair, or a large `config.eps`."""
     module = made(answer, build, edge)
     return {"output": module(edge["x"])[0], "absorbed": module.absorbed(edge["x"])[0]}
 
 
 @pytest.mark.parametrize("dtype", [FLOAT64, *HALVES])
 def test_dtypes(answer, build, halved, dtype):
-    """Output and cache have the input's dtype; the angles keep theirs, so that distant positions
-    stay exact.
-    """
+    """Output and cache have the input's dtype; the angles keep theirs, so that distant positions stay
+    exact."""
     module = made(answer, build, halved, dtype=dtype)
     output, cache = module(halved["x"])
     far = {"cached far away": module.compress(halved["x"], FAR)}

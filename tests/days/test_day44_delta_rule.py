@@ -194,9 +194,8 @@ def before_and_after(function, given):
 
 @pytest.mark.on_devices
 def test_delta_rule(answer, plain):
-    """For each token, the state is corrected by β times the error under the key, and then read by
-    the query.
-    """
+    """For each token, the state is corrected by β times the error under the key, and then read by the
+    query."""
     return seen(answer.delta_rule(**plain))
 
 
@@ -242,9 +241,8 @@ def test_keys_as_given(answer, of_other_lengths):
 @pytest.mark.watertight(SINGLE)
 @pytest.mark.parametrize("edge", [*EDGES, NONE])
 def test_at_the_edge(answer, at_the_edge, edge):
-    """The result is right for one sequence, one token or none, vectors of width 1, or values as
-    wide as keys.
-    """
+    """The result is right for one sequence, one token or none, vectors of width 1, or values as wide as
+    keys."""
     return seen(answer.delta_rule(**at_the_edge))
 
 
@@ -258,8 +256,7 @@ def test_the_given_state(answer, full):
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_dtype(answer, of_dtype, dtype):
     """The output has the inputs' dtype; the state is at least in float32, and accurate to that
-    precision.
-    """
+    precision."""
     return of_all_and_of_one(answer.delta_rule, of_dtype)
 
 
@@ -338,9 +335,8 @@ def test_a_decay_of_zero(answer, forgotten):
 @pytest.mark.watertight(SINGLE)
 @pytest.mark.parametrize("edge", [*EDGES, NONE])
 def test_chunks_at_the_edge(answer, at_the_edge, edge):
-    """The result is right for one sequence, one token or none, vectors of width 1, or values as
-    wide as keys.
-    """
+    """The result is right for one sequence, one token or none, vectors of width 1, or values as wide as
+    keys."""
     return seen(answer.chunked_delta_rule(**at_the_edge, chunk=4))
 
 
@@ -354,6 +350,5 @@ def test_the_given_state_in_chunks(answer, full):
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_dtype_in_chunks(answer, of_dtype, dtype):
     """The output has the inputs' dtype; the state is at least in float32, and accurate to that
-    precision.
-    """
+    precision."""
     return of_all_and_of_one(answer.chunked_delta_rule, of_dtype | {"chunk": 16})

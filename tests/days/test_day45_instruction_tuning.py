@@ -203,8 +203,7 @@ def test_tokens(answer, given):
 
 def test_written(answer, given):
     """The content of the assistant's messages and the end token after it are marked as written, and
-    nothing else.
-    """
+    nothing else."""
     return seen(answer.chat_tokens, given)
 
 
@@ -233,9 +232,7 @@ def test_header_by_itself(answer, merging):
 @pytest.mark.constant("dtypes without messages", "there are no numbers")
 @pytest.mark.parametrize("case", ODDITIES)
 def test_odd_conversations(answer, odd):
-    """Role and content are encoded unchanged, and `reply` adds a header, whoever wrote the last
-    message.
-    """
+    """Role and content are encoded unchanged, and `reply` adds a header, whoever wrote the last message."""
     none = seen(answer.chat_tokens, odd | {"messages": [], "reply": False})
     dtypes = ", ".join(str(x.dtype) for x in none.values())
     return seen(answer.chat_tokens, odd) | {"dtypes without messages": dtypes}

@@ -153,7 +153,7 @@ def test_a_is_drawn(answer, build, layer):
     "neither names nor owners depend on the sizes",
 )
 def test_frozen(answer, build, layer, how):
-    """Only A and B require gradients; weight and bias are those of the layer, and are not copied."""
+    """Only A and B require gradients; weight and bias are the layer's own, not copies."""
     linear = build(nn.Linear, **layer)
     new = answer.LoRALinear(linear, **how)
     own = {
@@ -247,9 +247,7 @@ def test_default_alpha_of_a_model(answer, build, sizes, tokens, lora):
 
 
 def test_gradients_of_a_model(answer, build, sizes, tokens, lora):
-    """Gradients reach every update through the frozen layers, and no frozen parameter has a
-    gradient.
-    """
+    """Gradients reach every update through the frozen layers, and no frozen parameter has a gradient."""
     model = build(updated, answer.add_lora, sizes, lora)
     backward(model(tokens))
     return {"parameters": gradients(model)}
@@ -270,7 +268,7 @@ def test_update_alone(answer, build, sizes, tokens, lora):
 
 
 def test_merged_weights(answer, build, sizes, lora):
-    """Weights that have an update are merged with it; all others, and all biases, stay as they are."""
+    """Weights with an update are merged with it; all other weights and all biases do not change."""
     model = build(updated, answer.add_lora, sizes, lora)
     answer.merge_lora(model)
     return {"parameters": weights(model)}

@@ -194,8 +194,7 @@ def test_preferences(answer, rewards):
 @pytest.mark.watertight(FAR)
 def test_far_rewards(answer, rewards_far_apart):
     """If the rewards differ by thousands in the wrong direction, the loss is in the thousands, not
-    infinite.
-    """
+    infinite."""
     return differentiated(answer.bradley_terry_loss, rewards_far_apart)
 
 
@@ -226,7 +225,5 @@ def test_gradients(answer, four):
 
 @pytest.mark.watertight(FAR)
 def test_far_policies(answer, four_far_apart):
-    """A pair that differs by thousands in the wrong direction still has a finite loss and a
-    gradient.
-    """
+    """A pair that differs by thousands in the wrong direction still has a finite loss and a gradient."""
     return differentiated(answer.dpo_loss, four_far_apart)

@@ -265,8 +265,7 @@ def test_twice(answer, twice):
 
 def test_often(answer, often):
     """The weights on all earlier continuations add up, including the token itself if it repeats the
-    token before it.
-    """
+    token before it."""
     return {"score": answer.prefix_matching_score(**often)}
 
 

@@ -20,8 +20,7 @@ FILE = Path(__file__).with_name("toy.tsv.gz")  # split, English and French
 
 def corpus() -> dict[str, list[Pair]]:
     """Return the entire corpus: `train`, `validation` and `test`, pairs of an English and a French
-    sentence. No pair occurs twice.
-    """
+    sentence. No pair occurs twice."""
     splits: dict[str, list[Pair]] = {}
     with gzip.open(FILE, "rt", encoding="utf-8", newline="\n") as lines:
         for line in lines:

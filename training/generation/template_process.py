@@ -35,9 +35,8 @@ def refuse(message: str) -> NoReturn:
 
 
 class Generation(Extension):
-    """`{% generation %}` marks the text that a model is trained to generate; its contents are
-    rendered unchanged.
-    """
+    """`{% generation %}` marks the text that a model is trained to generate; its contents are rendered
+    unchanged."""
 
     tags = {"generation"}  # noqa: RUF012 - a set is what jinja2 declares
 

@@ -169,8 +169,7 @@ class Run:
 
     def facts(self) -> dict[str, Any]:
         """Return what the last readable checkpoint records about the run; nothing if there is no
-        checkpoint.
-        """
+        checkpoint."""
         for path in (self.state, previous(self.state)):
             try:
                 return read_state(path).facts

@@ -208,8 +208,7 @@ def layers(model: Model) -> list[nn.Module]:
 
 def recompute_layers(model: Model) -> None:
     """Store only the input of each layer, and recompute the rest in the backward pass (Chen et al.
-    2016, *Training Deep Nets with Sublinear Memory Cost*): memory for about a third more time.
-    """
+    2016, *Training Deep Nets with Sublinear Memory Cost*): memory for about a third more time."""
     for layer in layers(model):
         layer.forward = _recomputed(layer.forward)
 

@@ -1,6 +1,5 @@
-"""The facts about the published model behind a fine-tuned one that settings cannot express; stored
-in `base.json`.
-"""
+"""The facts about the published model behind a fine-tuned one that settings cannot express; stored in
+`base.json`."""
 
 from __future__ import annotations
 
@@ -76,8 +75,7 @@ def base_from_json(found: dict[str, Any]) -> Base:
 
 def rope_of(divisors: Tensor | None) -> dict[str, Any] | None:
     """Return scaled angles under the names of `transformers`: linear scaling, or none; LLaMA 3's
-    scaling is not recognized.
-    """
+    scaling is not recognized."""
     if divisors is None:
         return {"rope_type": "default"}
     if (divisors == divisors[0]).all():

@@ -44,9 +44,7 @@ def reader(model: Model, settings: Settings, parts: Parts, context: int | None =
 
 
 def with_a_cache(model: Model, settings: Settings, parts: Parts) -> Any:
-    """Return a GPT or a LLaMA that can be called as `model(tokens, cache)`; None for any other
-    model.
-    """
+    """Return a GPT or a LLaMA that can be called as `model(tokens, cache)`; None for any other model."""
     if settings.model == "llama" and not isinstance(model, OnnxModel):
         return model
     if settings.model != "gpt" or parts is not REFERENCES["gpt"] or isinstance(model, OnnxModel):

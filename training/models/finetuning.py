@@ -1,6 +1,4 @@
-"""Fine-tuning: what a run takes from a published model before it trains all weights, or LoRA's
-updates.
-"""
+"""Fine-tuning: what a run takes from a published model before it trains all weights, or LoRA's updates."""
 
 from __future__ import annotations
 

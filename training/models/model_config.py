@@ -1,6 +1,5 @@
-"""Read a published model's `config.json` as one of our configs; refuse features that our classes do
-not compute.
-"""
+"""Read a published model's `config.json` as one of our configs; refuse features that our classes do not
+compute."""
 
 from __future__ import annotations
 
@@ -58,8 +57,7 @@ def llama(config: Mapping[str, Any]) -> LLaMAConfig:
 
 def mistral(config: Mapping[str, Any]) -> LLaMAConfig:
     """Read a Mistral's config. A Mistral attends to a window of the text; if the window holds the
-    entire context, the model is a LLaMA.
-    """
+    entire context, the model is a LLaMA."""
     context, window = _size(config, "max_position_embeddings"), config.get("sliding_window")
     if window is not None and _size(config, "sliding_window") < context:
         raise Refused(

@@ -1,6 +1,5 @@
 """The files of a published model, as `transformers` writes them, read as data: nothing in them is
-executed.
-"""
+executed."""
 
 from __future__ import annotations
 
@@ -113,9 +112,8 @@ def read_tokenizer(path: Path) -> tokenizers.Tokenizer:
 def end_tokens(
     folder: Path, config: Mapping[str, Any], tokenizer: tokenizers.Tokenizer
 ) -> frozenset[int]:
-    """Return the tokens that end a text, from the first file that names any: the generation config,
-    the model's config, or the tokenizer's.
-    """
+    """Return the tokens that end a text, from the first file that names any: the generation config, the
+    model's config, or the tokenizer's."""
     for found in (_optional(folder / ENDS), config):
         ids = found.get("eos_token_id")
         if ends := frozenset(
@@ -129,9 +127,8 @@ def end_tokens(
 
 
 def chat_template(folder: Path) -> str | None:
-    """Return the chat template: from its own file, or from the tokenizer's, which may contain
-    several named templates.
-    """
+    """Return the chat template: from its own file, or from the tokenizer's, which may contain several
+    named templates."""
     if (path := folder / TEMPLATE).exists():
         try:
             return path.read_text(encoding="utf-8")

@@ -36,9 +36,7 @@ class Parts:
     """Tells a learner an error of theirs; the reference's parts have nobody to tell."""
 
     def lines(self) -> Iterator[str]:
-        """Return whose parts they are, in a line for each kind; no lines if all are the
-        reference's.
-        """
+        """Return whose parts they are, in a line for each kind; no lines if all are the reference's."""
         yield from whose(self.own, self.filled)
 
     @contextmanager

@@ -1,6 +1,5 @@
 """The peak memory of training and inference, computed from a model's sizes: the parts of
-`variants.memory`, and temporary tensors. The symbols are those of that file.
-"""
+`variants.memory`, and temporary tensors. The symbols are those of that file."""
 
 from __future__ import annotations
 
@@ -34,10 +33,8 @@ def sizes_of(settings: Settings, vocab: int) -> Sizes:
 
 
 def to_look_at(sizes: Sizes, step: Step) -> int:
-    """Return the memory of the attention weights that the paper's decoder stores until its next
-    forward pass, unless it is fused: N B h T² s. While autograd stores them as well, they are the
-    same bytes.
-    """
+    """Return the memory of the attention weights that the paper's decoder stores until its next forward
+    pass, unless it is fused: N B h T² s. While autograd stores them as well, they are the same bytes."""
     held = sizes.model == "paper" and not step.fused
     return sizes.layers * _pairs(sizes, step) * step.number * held
 

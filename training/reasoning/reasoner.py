@@ -110,9 +110,7 @@ def draw(source: random.Random, digits: int) -> Sum:
 
 
 def worked_out(a: int, b: int) -> str:
-    """Write out a sum: the digits and the carry of each place, from the last to the first, then the
-    sum.
-    """
+    """Write out a sum: the digits and the carry of each place, from the last to the first, then the sum."""
     steps, carry = [], 0
     for x, y in zip(reversed(str(a)), reversed(str(b)), strict=True):
         total = int(x) + int(y) + carry
@@ -343,8 +341,7 @@ class Reasoner:
 
     def prompts(self, plain: bool = False) -> dict[Sum, Tensor]:
         """Return the held-out questions as a user asks them or, with `plain`, as in the text of
-        pretraining.
-        """
+        pretraining."""
         questions = sorted(self.held_out)
         if plain:
             return {(a, b): torch.tensor([START, *encode(f"{a}+{b}\n")]) for a, b in questions}
@@ -360,9 +357,7 @@ class Reasoner:
         return shares
 
     def answers(self, prompts: Tensor, temperature: float, **how: Any) -> list[list[int]]:
-        """Return the tokens of the answer to each prompt, `(P, T_p)`; `how` is passed to
-        `generate`.
-        """
+        """Return the tokens of the answer to each prompt, `(P, T_p)`; `how` is passed to `generate`."""
         longest, start = self._longest, prompts.size(1)
         text = self.parts.generate_cached(
             self.model, prompts, longest, temperature, **how

@@ -1,6 +1,5 @@
-"""Train a reasoner, or improve a reasoner by reinforcement learning; show the progress, and what it
-can do.
-"""
+"""Train a reasoner, or improve a reasoner by reinforcement learning; show the progress, and what it can
+do."""
 
 from __future__ import annotations
 
@@ -148,9 +147,7 @@ def load(program: Program, folder: Path) -> tuple[Reasoner, Parts]:
 
 
 class Speaker:
-    """A reasoner in a conversation: a `TextGenerator` that treats each message as a separate
-    question.
-    """
+    """A reasoner in a conversation: a `TextGenerator` that treats each message as a separate question."""
 
     def __init__(self, loaded: Reasoner, parts: Parts):
         self._loaded, self._parts = loaded, parts

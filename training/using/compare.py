@@ -181,9 +181,8 @@ def _plain(point: Point | None) -> dict[str, Any] | None:
 
 
 def as_tables(program: Program, runs: Sequence[Curves], width: int) -> Iterator[Table]:
-    """Return tables with a column for each run: settings that differ, progress, losses; several
-    tables if the terminal is too narrow.
-    """
+    """Return tables with a column for each run: settings that differ, progress, losses; several tables
+    if the terminal is too narrow."""
     together = max(1, (width - WORDS) // (FIGURES + 2))
     rows = list(_rows(runs))
     for first in range(0, len(runs), together):

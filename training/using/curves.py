@@ -118,9 +118,8 @@ def _rows(metrics: Path) -> list[dict[str, float]]:
 
 
 def tokens_of_a_step(settings: Settings) -> int | None:
-    """Return the number of tokens predicted per step, if it is constant (text windows, answers of
-    ten symbols); None for sums and sentences, whose lengths vary.
-    """
+    """Return the number of tokens predicted per step, if it is constant (text windows, answers of ten
+    symbols); None for sums and sentences, whose lengths vary."""
     lengths = {"shakespeare": settings.context, "text": settings.context}
     lengths |= {"copy": Copy.length, "sorting": Copy.length}
     if settings.task not in lengths:

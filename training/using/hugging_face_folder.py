@@ -1,6 +1,5 @@
 """Write a model that was trained here as a folder that `transformers` loads, with the files of
-`save_pretrained`.
-"""
+`save_pretrained`."""
 
 from __future__ import annotations
 
@@ -73,8 +72,7 @@ def write(folder: Path, model: Model) -> None:
 
 def tokenizer(vocabulary: Vocabulary) -> tokenizers.Tokenizer:
     """Return a vocabulary as a tokenizer of Hugging Face's `tokenizers`: byte pairs, or a token for
-    each character.
-    """
+    each character."""
     if isinstance(vocabulary, Published):
         return vocabulary.tokenizer
     if isinstance(vocabulary, BytePairs):

@@ -41,9 +41,8 @@ AS_LIKELY = Sampling()  # as the model has it
 
 @dataclass(frozen=True)
 class AttentionMap:
-    """The weights of one kind of attention in one layer, `(h, rows, columns)`, with labels for rows
-    and columns.
-    """
+    """The weights of one kind of attention in one layer, `(h, rows, columns)`, with labels for rows and
+    columns."""
 
     title: str
     weights: Tensor
@@ -98,15 +97,13 @@ class Model:
     @property
     def context(self) -> int:
         """The maximum number of tokens that a language model reads; a published model can read more
-        than a fine-tuning window.
-        """
+        than a fine-tuning window."""
         return self.settings.context if self.base is None else self.base.config.context
 
     @property
     def usual_beam(self) -> int:
-        """Return the beam size of Vaswani et al. 2017, §6.1, for translation; all other tasks
-        decode greedily.
-        """
+        """Return the beam size of Vaswani et al. 2017, §6.1, for translation; all other tasks decode
+        greedily."""
         return 4 if self.settings.task == "translation" else 1
 
     # --- From sequence to sequence ----------------------------------------------------------------

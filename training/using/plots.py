@@ -159,8 +159,7 @@ def _left_out(maps: Sequence[AttentionMap]) -> list[str]:
 
 def label(token: str) -> str:
     """Return a printable label of a token: characters that are invisible or missing in the font are
-    shown by number.
-    """
+    shown by number."""
     signs = {"\t": "⇥", "\n": "⏎", "\r": "␍", " ": "␣"}
     drawn = "".join(signs.get(sign) or _drawable(sign) for sign in token)
     return drawn if len(drawn) <= LONGEST else f"{drawn[: LONGEST - 1]}…"

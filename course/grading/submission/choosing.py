@@ -15,6 +15,7 @@ from course.grading.submission.limits import shown
 from course.references.editions import stub_of
 
 APART = 2.0  # seconds: a zip knows even ones alone, and one program writes many files in a moment
+LONGEST_STUB = 100_000  # bytes
 CHOSEN, SAME = " was taken, which ", "is the same"
 UNDERSTOOD = "the one day that its name fits"
 
@@ -115,6 +116,10 @@ RULES: tuple[tuple[Rule, str], ...] = (
     (lambda files: _latest(files), "is later"),
     (_greatest(lambda file: -_depth(file)), "is in fewer folders"),
     (_only(lambda file: file.place.parent.name == "exercises"), "is in `exercises`"),
+    (
+        _greatest(lambda file: _numbers_apart(file.name) if file.beside == 1 else []),
+        "is a later version by its name",
+    ),
     (_only(lambda file: file.name == file.means), "has the exact name"),
     (lambda files: [min(files, key=lambda file: file.path)], "comes first by its name"),
 )
@@ -145,9 +150,12 @@ def _numbers_apart(path: str) -> list[tuple[int, str]]:
 
 
 def _is_stub(file: SubmittedFile) -> bool:
+    return is_stub(file.read(LONGEST_STUB), str(file.means).partition(".")[0])
+
+
+def is_stub(data: bytes, stem: str) -> bool:
     """Whether a file is a day's stub, whatever its line endings."""
-    stub = _stub(str(file.means).partition(".")[0])
-    return bool(stub) and file.read(2 * len(stub)).replace(b"\r\n", b"\n") == stub
+    return bool(data) and data.replace(b"\r\n", b"\n") == _stub(stem)
 
 
 @functools.cache

@@ -14,7 +14,8 @@ from typing import Any, NamedTuple
 
 from course.checks.answer_files import LARGEST_FILE, Unreadable, decoded
 from course.curriculum import ANSWER_TAG, DAYS, Day
-from course.grading.submission.choosing import UNDERSTOOD, FileNote
+from course.grading.submission.choosing import CHOSEN, UNDERSTOOD, FileNote, is_stub
+from course.grading.submission.limits import shown
 from course.grading.submission.taking import MOST_TOLD, Taken
 
 Span = tuple[int, int, int]
@@ -27,7 +28,8 @@ def gathered(
 ) -> Taken:
     """Return what was taken with an answer made from each untagged notebook, or without that notebook.
 
-    A notebook that is no day's by its name is for all days that it defines and that no other file is for.
+    A notebook that is no day's by its name is for all days that it defines and that no other file is for, a
+    stub aside.
 
     Args:
         taken: what `take` returned.
@@ -39,7 +41,7 @@ def gathered(
     notes = {one.name: one for one in taken.taken}
     books = {path: _cells(data) or [] for path, data in taken.notebooks.items()}
     for day in days:
-        name = f"{day.stem}.ipynb"
+        name, script = f"{day.stem}.ipynb", f"{day.stem}.py"
         if name in files and (cells := untagged_cells(files[name])) is not None:
             answer, note = gather(cells, day), notes[name]
             if answer:
@@ -48,12 +50,15 @@ def gathered(
             else:
                 del files[name], notes[name]
                 ignored = [FileNote(note.path, "", _why(answer, day)), *ignored]
-        elif name not in files and f"{day.stem}.py" not in files:
+        elif name not in files and (script not in files or is_stub(files[script], day.stem)):
             for path, book in books.items():
                 if (cells := _cells_for(book, day)) and (answer := gather(cells, day)):
                     files[name], why = answer, f"its cells for day {day.number}, {UNDERSTOOD}"
                     notes[name] = FileNote(path, name, why)
                     used.add(path)
+                    if files.pop(script, None):
+                        why = f"{shown(path)}{CHOSEN}is more than the stub"
+                        ignored = [FileNote(notes.pop(script).path, "", why), *ignored]
                     break
     ignored = [one for one in ignored if one.path not in used]
     count = taken.ignored_count + len(taken.files.keys() - files.keys()) - len(used)

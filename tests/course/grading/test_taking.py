@@ -81,6 +81,16 @@ CONTESTS = {
         "day02_attention_final_v2.py",
         "is later",
     ),
+    "versions at one moment": (
+        {"day02_attention_v9.py": b"1", "day02_attention_v10.py": b"2"},
+        "day02_attention_v10.py",
+        "is a later version by its name",
+    ),
+    "a version at one moment": (
+        {DAY2: b"1", "day02_attention_v2.py": b"2"},
+        "day02_attention_v2.py",
+        "is a later version by its name",
+    ),
     "other words": (
         {f"a/{DAY2}": b"1", "plots_day02.py": (b"2", 9)},
         f"a/{DAY2}",
@@ -338,3 +348,16 @@ def test_nothing_right_is_lost(taken, files):
     assert found.ignored_count == 0
     exact = {f"{day.stem}.py" for day in GRADED}
     assert all(bool(one.why) == (one.path.rpartition("/")[2] not in exact) for one in found.taken)
+
+
+def test_a_stub_gives_way_to_a_notebook_for_several_days(taken):
+    """Who hands in all stubs and works in a notebook of their own is graded by that; a begun file counts."""
+    files = {f"exercises/{day.stem}.py": day.stub.read_bytes() for day in GRADED}
+    begun = f"exercises/{GRADED[0].stem}.py"
+    files |= {begun: RIGHT[GRADED[0]].encode(), "hw.ipynb": notebook(PLAIN).encode()}
+    found = gathered(taken(files), GRADED, made)
+    names = [f"{day.stem}.{'py' if day == GRADED[0] else 'ipynb'}" for day in GRADED]
+    assert sorted(found.files) == sorted(names) == sorted(one.name for one in found.taken)
+    whys = {one.why for one in found.ignored}
+    assert whys == {"'hw.ipynb' was taken, which is more than the stub"}
+    assert found.ignored_count == len(found.ignored) == len(GRADED) - 1

@@ -73,8 +73,8 @@ MISCONCEPTIONS = [
                 {"4: _ / ... ** alpha": "_"},
             ),
             "hope_at_the_present_length": (
-                "You drop an unfinished hypothesis if it would lose by ending *now*. It might grow longer while losing hardly any probability, and "
-                "win. The highest score that it can reach is its sum divided by the penalty at `max_len`.",
+                "You drop an unfinished hypothesis if it would lose by ending *now*. It might grow longer while losing hardly any probability, and win. The "
+                "highest score that it can reach is its sum divided by the penalty at `max_len`.",
                 {"4 + max_len": "5 + n"},
             ),
             "stops_when_the_likeliest_has_ended": (

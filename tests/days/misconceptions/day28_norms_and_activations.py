@@ -256,8 +256,8 @@ MISCONCEPTIONS = [
                 {"wide / math.sqrt(2)": "wide"},
             ),
             "gelu_always_by_sigmoid": (
-                'Both your curves are x · σ(1.702 x), a third form, from the same paper. This form is off by up to 0.02. "none" should use the '
-                'error function, and "tanh" the form with the cubic term.',
+                'Both your curves are x · σ(1.702 x), a third form, from the same paper. This form is off by up to 0.02. "none" should use the error '
+                'function, and "tanh" the form with the cubic term.',
                 {"(wide / math.sqrt(2)).erf()": "2 * (1.702 * wide).sigmoid() - 1", "signed = (... * _).tanh()": "signed = 2 * (1.702 * wide).sigmoid() - 1"},
             ),
             "gelu_half_forgotten": (
@@ -278,8 +278,8 @@ MISCONCEPTIONS = [
                 {"wide = ...": "wide = x.float()"},
             ),
             "gelu_number_by_number": (
-                "You loop over the features, and `torch.stack` raises an error for an empty list. A tensor without entries must work, too. A "
-                "function that acts on each feature needs no loop.",
+                "You loop over the features, and `torch.stack` raises an error for an empty list. A tensor without entries must work, too. A function that "
+                "acts on each feature needs no loop.",
                 {"return _": "return torch.stack(list(_.flatten())).view(x.shape)"},
             ),
             "gelu_in_place": (
@@ -327,8 +327,8 @@ MISCONCEPTIONS = [
                 {"wide = ...": "wide = x.float()"},
             ),
             "mish_number_by_number": (
-                "You loop over the features, and `torch.stack` raises an error for an empty list. A tensor without entries must work, too. A "
-                "function that acts on each feature needs no loop.",
+                "You loop over the features, and `torch.stack` raises an error for an empty list. A tensor without entries must work, too. A function that "
+                "acts on each feature needs no loop.",
                 {"return _": "return torch.stack(list(_.flatten())).view(x.shape)"},
             ),
             "mish_in_place": (

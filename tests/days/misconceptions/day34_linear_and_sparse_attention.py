@@ -91,8 +91,8 @@ MISCONCEPTIONS = [
                 PUBLISHED_TABLE,
             ),
             "published_state_for_each_token": (
-                "In the causal case, you compute a d_k × d_v state for every token, and autograd stores all these states for the backward pass. Work "
-                "in chunks: one state per chunk, and queries times keys within a chunk.",
+                "In the causal case, you compute a d_k × d_v state for every token, and autograd stores all these states for the backward pass. Work in "
+                "chunks: one state per chunk, and queries times keys within a chunk.",
                 PUBLISHED_STATES,
             ),
             "infinite_beside_the_choice": (

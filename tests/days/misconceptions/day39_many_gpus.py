@@ -111,8 +111,8 @@ MISCONCEPTIONS = [
         "average_gradients",
         {
             "none_stays_none": (
-                "If a process has no gradient, it takes part in your sum, but does not store the result. Every process should have the mean as its "
-                "gradient, including this one.",
+                "If a process has no gradient, it takes part in your sum, but does not store the result. Every process should have the mean as its gradient, "
+                "including this one.",
                 {"parameter.grad = _": "mean = _\nif parameter.grad is not None:\n    parameter.grad = mean"},
             ),
             "parameters_averaged_too": (

@@ -17,8 +17,8 @@ MISCONCEPTIONS = [
                 {"wide.abs().amax(dim=1, keepdim=True)": "wide.abs().amax().expand(len(wide), 1)"},
             ),
             "scale_of_a_column": (
-                "You compute one scale per column, which is one per input. Scales belong to rows, the outputs: only then can you multiply by the "
-                "scale after the sum.",
+                "You compute one scale per column, which is one per input. Scales belong to rows, the outputs: only then can you multiply by the scale after "
+                "the sum.",
                 {"dim=1": "dim=0"},
             ),
             "scale_without_its_axis": (

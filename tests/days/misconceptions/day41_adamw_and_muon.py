@@ -11,18 +11,18 @@ STATE_ELSEWHERE = (
     {FIND_STATE: f"state = {ELSEWHERE}"},
 )
 NONE_AS_ZEROS = (
-    "You treat a gradient of None as zeros. A parameter that is not part of the loss then moves: it decays, or its running mean of old gradients "
-    "moves it. Skip such a parameter.",
+    "You treat a gradient of None as zeros. A parameter that is not part of the loss then moves: it decays, or its running mean of old gradients moves it. "
+    "Skip such a parameter.",
     {SKIPPED: AS_ZEROS},
 )
 ZEROS_SKIPPED = (
-    "You skip a gradient of zeros as if it were missing. Only None means that a parameter has no gradient: a gradient of zeros is a step, in which "
-    "the weights decay and the running means still move them.",
+    "You skip a gradient of zeros as if it were missing. Only None means that a parameter has no gradient: a gradient of zeros is a step, in which the "
+    "weights decay and the running means still move them.",
     {SKIPPED: "if parameter.grad is None or not parameter.grad.any():\n    continue"},
 )
 NOT_IN_PLACE = (
-    "You give the parameter new memory (`parameter.data = …`). A flat buffer or a tied view that shares the old memory no longer sees your step. "
-    "Change the parameter in place.",
+    "You give the parameter new memory (`parameter.data = …`). A flat buffer or a tied view that shares the old memory no longer sees your step. Change the "
+    "parameter in place.",
     {"parameter.sub_(_)": "parameter.data = parameter - _"},
 )
 DECAY = "4: parameter.mul_(...)"
@@ -43,8 +43,8 @@ MISCONCEPTIONS = [
         {
             # --- where decay goes
             "decay_in_the_gradient": (
-                "You add the decay to the gradient. Adam then divides the decay by the size of the gradient, too, and a weight with large gradients "
-                "hardly decays: that is L2 regularization. AdamW decays the weights directly.",
+                "You add the decay to the gradient. Adam then divides the decay by the size of the gradient, too, and a weight with large gradients hardly "
+                "decays: that is L2 regularization. AdamW decays the weights directly.",
                 {
                     DECAY: COUPLED,
                     "mean.lerp_(parameter.grad, _)": "mean.lerp_(gradient, _)",
@@ -59,8 +59,8 @@ MISCONCEPTIONS = [
             "decay_forgotten": DECAY_FORGOTTEN,
             # --- both means
             "not_corrected": (
-                "You use both running means as they are. Both start at 0, and the second stays near 0 for longer than the first. Without the "
-                "correction, the first steps have the wrong size.",
+                "You use both running means as they are. Both start at 0, and the second stays near 0 for longer than the first. Without the correction, the "
+                "first steps have the wrong size.",
                 {"mean / ...": "mean", "square / ...": "square"},
             ),
             "second_not_corrected": (
@@ -77,8 +77,8 @@ MISCONCEPTIONS = [
             ),
             # --- the denominator
             "root_forgotten": (
-                "You divide by the mean of the squares, not by its square root. The step then depends on the scale of the gradients, which the "
-                "division was meant to remove.",
+                "You divide by the mean of the squares, not by its square root. The step then depends on the scale of the gradients, which the division was "
+                "meant to remove.",
                 {"(_).sqrt()": "_"},
             ),
             "epsilon_within_the_root": (
@@ -86,8 +86,8 @@ MISCONCEPTIONS = [
                 {"(_).sqrt()": "(_ + group['eps']).sqrt()", "size + group['eps']": "size"},
             ),
             "epsilon_before_the_correction": (
-                "You add ε to the root of the uncorrected second moment, as in the short form at the end of §2 of the Adam paper. In the first "
-                "steps, ε then counts for much more.",
+                "You add ε to the root of the uncorrected second moment, as in the short form at the end of §2 of the Adam paper. In the first steps, ε then "
+                "counts for much more.",
                 {"_ * unbiased / (...)": "_ * unbiased * (1 - beta_2 ** state['step']) ** 0.5 / (square.sqrt() + group['eps'])"},
             ),
             # --- which step it is, and whose
@@ -103,8 +103,8 @@ MISCONCEPTIONS = [
                 {"state['step'] = 0": "state['step'] = 1"},
             ),
             "count_outside_the_state": (
-                "You count the steps in an attribute of the optimizer. The count is not in the state dict, so a resumed run corrects its means as if "
-                "they were new.",
+                "You count the steps in an attribute of the optimizer. The count is not in the state dict, so a resumed run corrects its means as if they "
+                "were new.",
                 {
                     "1: loss = None": "loss = None\nself.count = getattr(self, 'count', 0) + 1",
                     "state['step'] += 1": "state['step'] = self.count",
@@ -144,8 +144,8 @@ MISCONCEPTIONS = [
             ),
             # --- the polynomial
             "classical_coefficients": (
-                "You iterate 1.5·X − 0.5·X Xᵀ X, the classical Newton–Schulz iteration. It converges exactly, but needs many more steps for small "
-                "singular values.",
+                "You iterate 1.5·X − 0.5·X Xᵀ X, the classical Newton–Schulz iteration. It converges exactly, but needs many more steps for small singular "
+                "values.",
                 {"a, b, c = ...": "a, b, c = 1.5, -0.5, 0.0"},
             ),
             "b_and_c_swapped": (
@@ -157,8 +157,8 @@ MISCONCEPTIONS = [
                 {"c * gram @ gram": "c * gram * gram"},
             ),
             "exactly_orthogonal": (
-                "Your singular values are exactly 1, as after a singular value decomposition. Newton–Schulz brings them only near 1, between about "
-                "0.7 and 1.2.",
+                "Your singular values are exactly 1, as after a singular value decomposition. Newton–Schulz brings them only near 1, between about 0.7 and "
+                "1.2.",
                 {"for _ in range(steps):\n    ...": "u, s, v = torch.linalg.svd(x, full_matrices=False)\nx = (u * (s > 1e-6)) @ v"},
             ),
             "one_step_short": (
@@ -171,8 +171,8 @@ MISCONCEPTIONS = [
                 {"x.T if tall else x": "x"},
             ),
             "in_bfloat16": (
-                "You compute in bfloat16, as PyTorch's and the original Muon do on GPUs. The result then has only two or three correct digits. "
-                "Compute at least in float32.",
+                "You compute in bfloat16, as PyTorch's and the original Muon do on GPUs. The result then has only two or three correct digits. Compute at "
+                "least in float32.",
                 {"matrix.to(...)": "matrix.bfloat16()"},
             ),
             "always_float32": (
@@ -194,13 +194,13 @@ MISCONCEPTIONS = [
         {
             # --- the size of the step
             "factor_forgotten": (
-                "Your step is the orthogonalized matrix times η. The larger the matrix is, the smaller the entries of this step are; the factor "
-                "0.2·√max(m, n) makes up for that.",
+                "Your step is the orthogonalized matrix times η. The larger the matrix is, the smaller the entries of this step are; the factor 0.2·√max(m, "
+                "n) makes up for that.",
                 {"scale = ...": "scale = 1.0"},
             ),
             "original_factor": (
-                "You scale by √max(1, m/n), the factor of the original Muon. Here the factor is 0.2·√max(m, n), so that AdamW and Muon can share a "
-                "learning rate.",
+                "You scale by √max(1, m/n), the factor of the original Muon. Here the factor is 0.2·√max(m, n), so that AdamW and Muon can share a learning "
+                "rate.",
                 {"scale = ...": "scale = math.sqrt(max(1, parameter.size(0) / parameter.size(1)))"},
             ),
             "smaller_side": (
@@ -217,8 +217,8 @@ MISCONCEPTIONS = [
                 {"orthogonalize(ahead)": "ahead"},
             ),
             "orthogonalized_before_the_mean": (
-                "You orthogonalize each gradient, and then average. The average of orthogonal matrices is not orthogonal. Update the running mean "
-                "first, then call `orthogonalize`.",
+                "You orthogonalize each gradient, and then average. The average of orthogonal matrices is not orthogonal. Update the running mean first, "
+                "then call `orthogonalize`.",
                 {
                     FIND_STATE: f"{FIND_STATE}\ngradient = orthogonalize(parameter.grad)",
                     "_.lerp_(parameter.grad, 1 - momentum)": "_.lerp_(gradient, 1 - momentum)",

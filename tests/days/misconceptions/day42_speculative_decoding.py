@@ -13,8 +13,8 @@ PASS = "logits = target(text[:, target_cache.length :], target_cache)[0]"
 PROMPT_FIRST = "if not target_cache.length:\n    target(tokens, target_cache)\n    roll_back(target_cache, tokens.size(1) - 1)\n"
 
 OTHERWISE_DRAWN = (
-    "You draw proposals with temperature, top-k and top-p, but the q that you judge them by lacks at least one of these. q must be the distribution "
-    "that they were drawn from; otherwise the distribution of the text is neither the draft's nor the target's."
+    "You draw proposals with temperature, top-k and top-p, but the q that you judge them by lacks at least one of these. q must be the distribution that "
+    "they were drawn from; otherwise the distribution of the text is neither the draft's nor the target's."
 )
 APPENDED = "draft_probs.append(probabilities(logits))"
 PROPOSAL = "torch.multinomial(draft_probs[-1], 1, generator=generator)"
@@ -31,18 +31,18 @@ MISCONCEPTIONS = [
         {
             # --- which proposals are accepted
             "accepts_only_what_the_target_likes_more": (
-                "You accept a proposal exactly where the target gives it at least the draft's probability. A proposal with a lower probability is "
-                "not always rejected: it is accepted with probability p/q.",
+                "You accept a proposal exactly where the target gives it at least the draft's probability. A proposal with a lower probability is not always "
+                "rejected: it is accepted with probability p/q.",
                 {"uniform < p / q": "p >= q"},
             ),
             "accepts_with_the_targets_probability": (
-                "You accept a proposal with the target's probability p. The proposal was already drawn with probability q, so it enters the text "
-                "with probability p · q. By what do you have to multiply q to get p?",
+                "You accept a proposal with the target's probability p. The proposal was already drawn with probability q, so it enters the text with "
+                "probability p · q. By what do you have to multiply q to get p?",
                 {"p / q": "p"},
             ),
             "judged_by_the_next_row": (
-                "You compare each proposal with the target's next row. Row i is the distribution at the position of proposal i; the last row is for "
-                "the token after all proposals.",
+                "You compare each proposal with the target's next row. Row i is the distribution at the position of proposal i; the last row is for the "
+                "token after all proposals.",
                 {"target_probs[:k].gather(1, proposed)": "target_probs[1:].gather(1, proposed)"},
             ),
             "accepts_by_the_inverse_ratio": (
@@ -55,8 +55,8 @@ MISCONCEPTIONS = [
                 {"uniform < p / q": "target_probs[:k].argmax(dim=-1) == draft_tokens"},
             ),
             "one_number_for_all_proposals": (
-                "You draw one uniform number for all proposals. Then a proposal that was accepted says something about the next. Each proposal needs "
-                "a number of its own.",
+                "You draw one uniform number for all proposals. Then a proposal that was accepted says something about the next. Each proposal needs a "
+                "number of its own.",
                 {RANDOM: "torch.rand(1, generator=generator, dtype=q.dtype, device=q.device)"},
             ),
             "continues_after_a_rejection": (
@@ -64,8 +64,8 @@ MISCONCEPTIONS = [
                 {"_.cumprod(dim=0)": "_", "draft_tokens[:n]": "draft_tokens[accepted]"},
             ),
             "counts_all_that_would_be_accepted": (
-                "You count every proposal that would be accepted on its own, and keep that number. After an early rejection, you then keep the "
-                "rejected proposal. Count only the proposals before the first rejection.",
+                "You count every proposal that would be accepted on its own, and keep that number. After an early rejection, you then keep the rejected "
+                "proposal. Count only the proposals before the first rejection.",
                 {"_.cumprod(dim=0)": "_"},
             ),
             "keeps_the_rejected_proposal": (
@@ -74,24 +74,24 @@ MISCONCEPTIONS = [
             ),
             # --- what the token after a rejection is drawn from
             "rejected_token_from_the_target": (
-                "After a rejection you draw from the target's distribution p. A token that the draft proposes too often then has two chances: as an "
-                "accepted proposal, and again here. Draw only from the probability that is still missing, the positive part of p − q.",
+                "After a rejection you draw from the target's distribution p. A token that the draft proposes too often then has two chances: as an accepted "
+                "proposal, and again here. Draw only from the probability that is still missing, the positive part of p − q.",
                 {"residual if residual.any() else following": "following"},
             ),
             "not_normalized": (
-                "You draw along the running sum as if the weights p − q added up to 1. They add up to less, so the rest of the probability goes to "
-                "the last token. Divide by their sum first.",
+                "You draw along the running sum as if the weights p − q added up to 1. They add up to less, so the rest of the probability goes to the last "
+                "token. Divide by their sum first.",
                 {DRAWN: f"{ALONG_THE_SUM}.clamp(max=len(following) - 1)"},
             ),
             # --- the token that follows when all are accepted
             "no_token_after_all_proposals": (
-                "If all proposals are accepted, you return only the proposals. The target's pass has already computed the distribution of one more "
-                "token, which is free.",
+                "If all proposals are accepted, you return only the proposals. The target's pass has already computed the distribution of one more token, "
+                "which is free.",
                 {"return _": "return _[: max(k, 1)] if n == k else _"},
             ),
             "last_row_not_used": (
-                "After all proposals, you draw from the row that judged the last proposal. The target returned one more row, for the token after "
-                "that proposal.",
+                "After all proposals, you draw from the row that judged the last proposal. The target returned one more row, for the token after that "
+                "proposal.",
                 {"following = target_probs[n]": "following = target_probs[min(n, max(k - 1, 0))]"},
             ),
             "always_subtracts": (
@@ -136,14 +136,14 @@ MISCONCEPTIONS = [
                 {"text, draft_probs = _": "target_cache, draft_cache = (new_cache(model.config, 1, end) for model in (target, draft))\ntext, draft_probs = _"},
             ),
             "draft_reads_the_last_token_alone": (
-                "You always pass only the last token of the text to the draft. After a round in which all proposals were accepted, the draft has not "
-                "read the last proposal either: its cache has a gap, and later proposals are worse.",
+                "You always pass only the last token of the text to the draft. After a round in which all proposals were accepted, the draft has not read "
+                "the last proposal either: its cache has a gap, and later proposals are worse.",
                 LAST_ALONE,
             ),
             # --- the draft
             "most_likely_proposals": (
-                "Your proposals are the draft's most likely tokens, and you judge them as if they had been drawn from its distribution. A proposal "
-                "must be drawn from the same row that you pass on.",
+                "Your proposals are the draft's most likely tokens, and you judge them as if they had been drawn from its distribution. A proposal must be "
+                "drawn from the same row that you pass on.",
                 {PROPOSAL: "draft_probs[-1].argmax(dim=-1, keepdim=True)"},
             ),
             "draft_at_temperature_1": (
@@ -151,8 +151,8 @@ MISCONCEPTIONS = [
                 {APPENDED: "draft_probs.append(logits.softmax(dim=-1))"},
             ),
             "drawn_without_limits": (
-                "You draw proposals from the draft's distribution at temperature 1, without top-k and top-p, but judge them by the distribution with "
-                "all three. Draw them from the same row that you pass on.",
+                "You draw proposals from the draft's distribution at temperature 1, without top-k and top-p, but judge them by the distribution with all "
+                "three. Draw them from the same row that you pass on.",
                 {PROPOSAL: "torch.multinomial(logits.softmax(dim=-1), 1, generator=generator)"},
             ),
             "q_without_limits": (OTHERWISE_DRAWN, judged_by("logits.softmax(dim=-1)")),
@@ -181,8 +181,8 @@ MISCONCEPTIONS = [
             ),
             # --- how much is generated
             "proposes_beyond_the_end": (
-                "You always propose k tokens, even if fewer can be used, and cut the text afterwards. The last round then reads beyond the end of "
-                "the text, which may be the end of the context.",
+                "You always propose k tokens, even if fewer can be used, and cut the text afterwards. The last round then reads beyond the end of the text, "
+                "which may be the end of the context.",
                 ALWAYS_K | {"return tokens": "return tokens[:, :end]"},
             ),
             "counts_rounds": (

@@ -72,8 +72,8 @@ MISCONCEPTIONS = [
                 {"self.norm(self.w_dkv(x))": "self.w_dkv(x)"},
             ),
             "keys_cached_unrotated": (
-                "Your output is right without a cache, but you cache the rotary key as it is, and rotate all keys whenever they are read. Cache the "
-                "rotated key: its position never changes.",
+                "Your output is right without a cache, but you cache the rotary key as it is, and rotate all keys whenever they are read. Cache the rotated "
+                "key: its position never changes.",
                 {
                     "apply_rope(self.w_kr(x), self.angles, past)": "self.w_kr(x)",
                     "forward(): latent, shared = _": "latent, shared = _\nshared = apply_rope(shared, self.angles)",
@@ -97,8 +97,8 @@ MISCONCEPTIONS = [
                 {"apply_rope(self.w_kr(x), self.angles, past)": "apply_rope(self.w_kr(x), self.angles, 0)"},
             ),
             "angles_rounded": (
-                "Your angles are rounded to the dtype of the model. In half precision there are too few digits for them: far from the beginning, "
-                "neighboring positions get the same angle. Leave them in the dtype that `rope_angles` returns.",
+                "Your angles are rounded to the dtype of the model. In half precision there are too few digits for them: far from the beginning, neighboring "
+                "positions get the same angle. Leave them in the dtype that `rope_angles` returns.",
                 {
                     "apply_rope(self.w_kr(x), self.angles, past)": "apply_rope(self.w_kr(x), self.angles.to(x.dtype), past)",
                     "apply_rope(rotary, self.angles, past)": "apply_rope(rotary, self.angles.to(rotary.dtype), past)",
@@ -121,8 +121,8 @@ MISCONCEPTIONS = [
                 },
             ),
             "scaled_by_the_latent": (
-                "Your absorbed form divides the scores by √(d_c + d_r), the width of what it multiplies. The scores are those of keys of width d_k + "
-                "d_r, only computed in a different order, so the scale is 1/√(d_k + d_r).",
+                "Your absorbed form divides the scores by √(d_c + d_r), the width of what it multiplies. The scores are those of keys of width d_k + d_r, "
+                "only computed in a different order, so the scale is 1/√(d_k + d_r).",
                 {"query = query * ...": ""},
             ),
             "scaled_by_d_k": (
@@ -148,8 +148,8 @@ MISCONCEPTIONS = [
                 {"forward(): return _, cache": "return _, cache[:, :past] if past else cache"},
             ),
             "expanded_in_the_absorbed_form": (
-                "Your absorbed form projects the latents of the cache to keys or values. The output is right, but it costs as much as `forward`. "
-                "Apply W_UK to the queries and W_UV to the output: then T vectors are projected, not T_k.",
+                "Your absorbed form projects the latents of the cache to keys or values. The output is right, but it costs as much as `forward`. Apply W_UK "
+                "to the queries and W_UV to the output: then T vectors are projected, not T_k.",
                 {"absorbed(): past = ...": "return self(x, cache)"},
             ),
             "heads_not_separated": (

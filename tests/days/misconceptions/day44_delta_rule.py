@@ -33,8 +33,8 @@ MISCONCEPTIONS = [
         {
             # --- what is written
             "added_as_on_day_34": (
-                "You add β v kᵀ and erase nothing. The delta rule first reads the value that the key recalls, and writes only the difference between "
-                "the new value and that one.",
+                "You add β v kᵀ and erase nothing. The delta rule first reads the value that the key recalls, and writes only the difference between the new "
+                "value and that one.",
                 {"v - state @ k": "v"},
             ),
             "beta_on_the_value_alone": (
@@ -55,8 +55,8 @@ MISCONCEPTIONS = [
                 {"state = decay[..., t, None, None] * state": "", "state = state + _": "state = decay[..., t, None, None] * (state + _)"},
             ),
             "recalled_before_the_decay": (
-                "You measure the error on a state that has not decayed. What the key recalls is α S k, so with β = 1 your state does not store the "
-                "value exactly.",
+                "You measure the error on a state that has not decayed. What the key recalls is α S k, so with β = 1 your state does not store the value "
+                "exactly.",
                 {
                     "state = decay[..., t, None, None] * state": "",
                     "state = state + _": "state = decay[..., t, None, None] * state + _",
@@ -95,8 +95,8 @@ MISCONCEPTIONS = [
                 LAYOUT_OF_DAY_34,
             ),
             "the_given_state_is_written_over": (
-                "You change the given state in place. Another text with the same beginning may share that state, and autograd needs each earlier "
-                "state. Create a new tensor at each step.",
+                "You change the given state in place. Another text with the same beginning may share that state, and autograd needs each earlier state. "
+                "Create a new tensor at each step.",
                 {"state = decay[..., t, None, None] * state": "state *= decay[..., t, None, None]", "state = state + _": "state += _"},
             ),
             "state_detached": (
@@ -109,8 +109,8 @@ MISCONCEPTIONS = [
                 {"dtype, wide = ...": "dtype, wide = value.dtype, value.dtype"},
             ),
             "given_state_narrowed": (
-                "Your outputs are right, but you round the given state to half precision. The state is float32, so that nothing is lost between two "
-                "pieces of a text.",
+                "Your outputs are right, but you round the given state to half precision. The state is float32, so that nothing is lost between two pieces "
+                "of a text.",
                 {"state.to(value)": "state.to(dtype).to(value)"},
             ),
             "state_narrowed": (
@@ -132,20 +132,20 @@ MISCONCEPTIONS = [
         {
             # --- the system
             "corrected_by_the_first_state_alone": (
-                "Within a chunk, you measure each error on the state from before the chunk. But a key also recalls what earlier tokens of the chunk "
-                "have written: the errors are the unknowns of the linear system.",
+                "Within a chunk, you measure each error on the state from before the chunk. But a key also recalls what earlier tokens of the chunk have "
+                "written: the errors are the unknowns of the linear system.",
                 {"errors = ...": "errors = known"},
             ),
             "system_with_another_sign": (
-                "You add the values that a key recalls from earlier tokens of the chunk; they have to be subtracted. The matrix of the system is I "
-                "plus the scores.",
+                "You add the values that a key recalls from earlier tokens of the chunk; they have to be subtracted. The matrix of the system is I plus the "
+                "scores.",
                 {
                     "torch.linalg.solve_triangular(system, known, upper=False, unitriangular=True)": "torch.linalg.solve_triangular(-system, known, upper=False, unitriangular=True)"
                 },
             ),
             "beta_of_the_other_token": (
-                "In your system each score is multiplied by the β of the token that was written earlier. Use the β of the later token, whose error "
-                "you compute.",
+                "In your system each score is multiplied by the β of the token that was written earlier. Use the β of the later token, whose error you "
+                "compute.",
                 {"b * (k @ k.transpose(-2, -1)) * kept": "b.transpose(-2, -1) * (k @ k.transpose(-2, -1)) * kept"},
             ),
             # --- what is read
@@ -155,8 +155,8 @@ MISCONCEPTIONS = [
             ),
             # --- the right-hand side
             "right_hand_side_without_beta": (
-                "Your right-hand side lacks β: each token would write its entire error. A token's β multiplies both its row of the matrix and its "
-                "right-hand side.",
+                "Your right-hand side lacks β: each token would write its entire error. A token's β multiplies both its row of the matrix and its right-hand "
+                "side.",
                 {"b * (v - _)": "v - _"},
             ),
             # --- what decays
@@ -176,8 +176,8 @@ MISCONCEPTIONS = [
                 },
             ),
             "decays_up_to_the_token_before": (
-                "Your Γ lacks the decay of the later of its two tokens. The state decays before a token is written and read, so a token's own α "
-                "applies to everything that came before it.",
+                "Your Γ lacks the decay of the later of its two tokens. The state decays before a token is written and read, so a token's own α applies to "
+                "everything that came before it.",
                 {
                     "kept = ...": "kept = torch.where(later, a, 1.0).cumprod(dim=-2)\nkept = torch.cat([torch.ones_like(kept[..., :1, :]), kept[..., :-1, :]], dim=-2).tril()",
                 },
@@ -199,8 +199,8 @@ MISCONCEPTIONS = [
                 {"last * k": "k"},
             ),
             "divided_by_vanishing_products": (
-                "You divide one product of decays by another. This is right on paper, but the product over a chunk can underflow to 0. Multiply only "
-                "the decays in between.",
+                "You divide one product of decays by another. This is right on paper, but the product over a chunk can underflow to 0. Multiply only the "
+                "decays in between.",
                 {"kept = ...": "kept = (since / since.transpose(-2, -1)).tril()", "since = _": "", "later = _": "since = a.cumprod(dim=-2)"},
             ),
             "logarithm_of_zero": (
@@ -226,8 +226,8 @@ MISCONCEPTIONS = [
                 },
             ),
             "last_chunk_dropped": (
-                "You leave out the last chunk if it is shorter than the others, so the outputs have fewer tokens than the text. T need not be a "
-                "multiple of the chunk.",
+                "You leave out the last chunk if it is shorter than the others, so the outputs have fewer tokens than the text. T need not be a multiple of "
+                "the chunk.",
                 {"range(0, key.size(-2), chunk)": "range(0, key.size(-2) - key.size(-2) % chunk, chunk)"},
             ),
             "token_by_token": (
@@ -236,8 +236,8 @@ MISCONCEPTIONS = [
             ),
             # --- the state and numbers
             "halves_not_widened_in_chunks": (
-                "In half precision, your code fails or its results are not accurate: PyTorch solves triangular systems only in float32 or float64. "
-                "Compute in float32, and cast at the end.",
+                "In half precision, your code fails or its results are not accurate: PyTorch solves triangular systems only in float32 or float64. Compute "
+                "in float32, and cast at the end.",
                 {"dtype, wide = ...": "dtype, wide = value.dtype, value.dtype"},
             ),
         },

@@ -7,8 +7,8 @@ MISCONCEPTIONS = [
         "chat_tokens",
         {
             "end_not_written": (
-                "The assistant's end token is in your tokens, but not marked as written. A model that never learns to write the end token never "
-                "stops: it answers, and then continues as the user.",
+                "The assistant's end token is in your tokens, but not marked as written. A model that never learns to write the end token never stops: it "
+                "answers, and then continues as the user.",
                 {"2: append(..., ...)": 'append(encode(message["content"]), by_assistant)\nappend([end])'},
             ),
             "all_written": (
@@ -28,13 +28,13 @@ MISCONCEPTIONS = [
                 {'message["role"] == "assistant"': 'message["role"] == "user"'},
             ),
             "system_written": (
-                "You mark everything as written except the user's messages. The system message is an instruction, too: only the assistant's messages "
-                "should be learned.",
+                "You mark everything as written except the user's messages. The system message is an instruction, too: only the assistant's messages should "
+                "be learned.",
                 {'message["role"] == "assistant"': 'message["role"] != "user"'},
             ),
             "last_answer_alone": (
-                "You mark only the last message as written. The assistant also wrote the earlier answers of the conversation, and the model can "
-                "learn from each of them.",
+                "You mark only the last message as written. The assistant also wrote the earlier answers of the conversation, and the model can learn from "
+                "each of them.",
                 {'message["role"] == "assistant"': 'message["role"] == "assistant" and message is messages[-1]'},
             ),
             "no_end": (
@@ -46,8 +46,8 @@ MISCONCEPTIONS = [
                 {"1: encode(...)": 'encode("\\n")'},
             ),
             "no_line_break_after_role": (
-                "The line break between the role and the content is missing. The format is a convention, and a published model has seen it in each "
-                "of its conversations, so every token of the format matters.",
+                "The line break between the role and the content is missing. The format is a convention, and a published model has seen it in each of its "
+                "conversations, so every token of the format matters.",
                 {"1: encode(...)": 'encode(message["role"])'},
             ),
             "no_line_break_after_end": (
@@ -63,8 +63,8 @@ MISCONCEPTIONS = [
                 {"if reply: _": "_"},
             ),
             "never_asks_for_a_reply": (
-                "`reply` changes nothing in your tokens. If `reply` is True, they should end with the header of the assistant's message; otherwise, "
-                "the model may continue as the user.",
+                "`reply` changes nothing in your tokens. If `reply` is True, they should end with the header of the assistant's message; otherwise, the "
+                "model may continue as the user.",
                 {"if reply: _": "pass"},
             ),
             "reply_after_a_question_alone": (
@@ -72,8 +72,8 @@ MISCONCEPTIONS = [
                 {"if reply: _": 'if reply and messages[-1]["role"] == "user":\n    _'},
             ),
             "reply_not_opened": (
-                "Your header for a reply is incomplete. It should consist of start, `assistant` and a line break, as in front of every message of "
-                "the assistant.",
+                "Your header for a reply is incomplete. It should consist of start, `assistant` and a line break, as in front of every message of the "
+                "assistant.",
                 {"4: [start, *_]": "[start]"},
             ),
             "reply_written": (
@@ -89,8 +89,8 @@ MISCONCEPTIONS = [
                 {"torch.tensor(tokens, dtype=torch.long)": "torch.tensor(tokens)", "torch.tensor(written, dtype=torch.bool)": "torch.tensor(written)"},
             ),
             "header_and_content_together": (
-                "You encode the header and the content as one text. A tokenizer may join the line break with the start of the content, but when you "
-                "sample, the prompt ends with the line break alone, so the model never sees the joined token.",
+                "You encode the header and the content as one text. A tokenizer may join the line break with the start of the content, but when you sample, "
+                "the prompt ends with the line break alone, so the model never sees the joined token.",
                 {
                     "1: append(...)": "append([start])",
                     "2: append(..., ...)": "ids, head = encode(f\"{message['role']}\\n{message['content']}\"), len(message[\"role\"]) + 1\nappend(ids[:head])\nappend([*ids[head:], end], by_assistant)",
@@ -115,8 +115,8 @@ MISCONCEPTIONS = [
                 {"labels[_, :-1] = ...": "labels[..., 1:] = tokens[..., :-1].masked_fill(~written[..., :-1], -100)"},
             ),
             "position_written": (
-                "You keep a label where the token *at* the position is written, not the token that is predicted there. So the model never learns the "
-                "first token of an answer, and learns the token that follows the answer instead.",
+                "You keep a label where the token *at* the position is written, not the token that is predicted there. So the model never learns the first "
+                "token of an answer, and learns the token that follows the answer instead.",
                 {"~written[_, 1:]": "~written[_, :-1]"},
             ),
             "wraps_around": (
@@ -157,8 +157,8 @@ MISCONCEPTIONS = [
         "pack",
         {
             "positions_run_on": (
-                "Your positions run through the whole row. The model then sees an example's first token at position 40, say. Without packing, this "
-                "token is at position 0.",
+                "Your positions run through the whole row. The model then sees an example's first token at position 40, say. Without packing, this token is "
+                "at position 0.",
                 {"torch.arange(length, device=device) - first": "torch.arange(length, device=device).expand_as(first).clone()"},
             ),
             "examples_see_each_other": (
@@ -174,8 +174,8 @@ MISCONCEPTIONS = [
                 {"mask = _": "mask = ~(_)"},
             ),
             "padding_sees_nothing": (
-                "The rows of your mask that belong to padding have no True. A softmax over nothing is NaN, and NaN times 0 is NaN. Let padding "
-                "attend to padding, as if it were one more example.",
+                "The rows of your mask that belong to padding have no True. A softmax over nothing is NaN, and NaN times 0 is NaN. Let padding attend to "
+                "padding, as if it were one more example.",
                 {"mask = _": "mask = _ & (packed != pad).unsqueeze(2)"},
             ),
             "padding_seen": (
@@ -185,26 +185,26 @@ MISCONCEPTIONS = [
                 },
             ),
             "padding_alone": (
-                "Each of your padding tokens attends only to itself, at position 0. Here, the padding of a row is one more example: its positions "
-                "count up from 0, and it attends to earlier padding.",
+                "Each of your padding tokens attends only to itself, at position 0. Here, the padding of a row is one more example: its positions count up "
+                "from 0, and it attends to earlier padding.",
                 {
                     "positions = _": "positions = (_).masked_fill(first == torch.tensor(used, dtype=torch.long, device=device).unsqueeze(1), 0)",
                     "mask = _": "mask = _ & ((positions > 0).unsqueeze(2) | torch.eye(length, dtype=torch.bool, device=device))",
                 },
             ),
             "pad_not_seen": (
-                "You hide tokens that equal `pad` from their own example. `pad` is often a token that occurs in texts as well, such as the end "
-                "token. Only the tokens that fill up a row are padding.",
+                "You hide tokens that equal `pad` from their own example. `pad` is often a token that occurs in texts as well, such as the end token. Only "
+                "the tokens that fill up a row are padding.",
                 {"mask = _": "mask = _ & ((packed != pad).unsqueeze(1) | (packed == pad).unsqueeze(2))"},
             ),
             "pad_not_learned": (
-                "You remove a label because it equals `pad`. `pad` is often the end token, and then the model never learns to stop. Only the padding "
-                "behind the examples should have no label.",
+                "You remove a label because it equals `pad`. `pad` is often the end token, and then the model never learns to stop. Only the padding behind "
+                "the examples should have no label.",
                 {"return _": "labels = labels.masked_fill(labels == pad, -100)\nreturn _"},
             ),
             "nothing_learned_after_pad": (
-                "You remove the label of a position whose token equals `pad`. An example can contain that token, too. Only the padding behind the "
-                "examples should have no label.",
+                "You remove the label of a position whose token equals `pad`. An example can contain that token, too. Only the padding behind the examples "
+                "should have no label.",
                 {"return _": "labels = labels.masked_fill(packed == pad, -100)\nreturn _"},
             ),
             "padding_learned": (

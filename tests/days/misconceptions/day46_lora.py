@@ -11,8 +11,8 @@ MISCONCEPTIONS = [
         {
             # --- initialization
             "both_zero": (
-                "Both your factors are 0 at initialization. The gradient of each factor contains the other factor, so both gradients are 0, and "
-                "nothing is ever learned.",
+                "Both your factors are 0 at initialization. The gradient of each factor contains the other factor, so both gradients are 0, and nothing is "
+                "ever learned.",
                 {"self.a = nn.Parameter(a / _)": "self.a = nn.Parameter(a * 0)"},
             ),
             "a_is_zero": (
@@ -79,8 +79,8 @@ MISCONCEPTIONS = [
                 {SUM: "F.linear(x, self.weight) + self.scale * update"},
             ),
             "weight_not_frozen": (
-                "The layer's weight still requires a gradient. So it is trained as well, and you still need memory for its gradient and for its "
-                "optimizer state.",
+                "The layer's weight still requires a gradient. So it is trained as well, and you still need memory for its gradient and for its optimizer "
+                "state.",
                 {"linear.weight.requires_grad_(...)": "linear.weight"},
             ),
             "bias_not_frozen": (

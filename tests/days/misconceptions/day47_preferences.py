@@ -7,8 +7,8 @@ MISCONCEPTIONS = [
         "sequence_log_probs",
         {
             "mean_over_labels": (
-                "You divide each answer's sum by the number of its labels. The probability of an answer is the product over its tokens, so its "
-                "logarithm is the sum. A mean is not the logarithm of this probability, and DPO on means has a different optimum.",
+                "You divide each answer's sum by the number of its labels. The probability of an answer is the product over its tokens, so its logarithm is "
+                "the sum. A mean is not the logarithm of this probability, and DPO on means has a different optimum.",
                 {"_.sum(-1)": "_.sum(-1) / counts.sum(-1).clamp(min=1)"},
             ),
             "mean_over_row": (
@@ -40,8 +40,8 @@ MISCONCEPTIONS = [
                 {"_.sum(-1)": "-_.sum(-1)"},
             ),
             "shifted_again": (
-                "You shift labels and logits against each other. `answer_labels` has already shifted them: the label at position t is the token that "
-                "the logits at position t predict.",
+                "You shift labels and logits against each other. `answer_labels` has already shifted them: the label at position t is the token that the "
+                "logits at position t predict.",
                 {
                     "3: log_probs.masked_fill(~counts, 0.0)": "logits[..., :-1, :].log_softmax(-1).gather(-1, index[..., 1:, :]).squeeze(-1).masked_fill(~counts[..., 1:], 0.0)"
                 },
@@ -100,8 +100,8 @@ MISCONCEPTIONS = [
                 {"F.logsigmoid(_)": "F.sigmoid(_)"},
             ),
             "no_sigmoid": (
-                "Your loss is the difference of the rewards. It falls without limit, and a pair in the right order has as large a gradient as a pair "
-                "in the wrong order.",
+                "Your loss is the difference of the rewards. It falls without limit, and a pair in the right order has as large a gradient as a pair in the "
+                "wrong order.",
                 {"F.logsigmoid(_)": "(_)"},
             ),
             "mean_first": (
@@ -117,8 +117,8 @@ MISCONCEPTIONS = [
                 {"_.mean()": "_.mean() / 0.6931471805599453"},
             ),
             "log_of_sigmoid": (
-                "Where the rewards are far apart, your loss is infinite: the sigmoid underflows to 0, and its logarithm is −∞. PyTorch has a "
-                "function that computes both in one step.",
+                "Where the rewards are far apart, your loss is infinite: the sigmoid underflows to 0, and its logarithm is −∞. PyTorch has a function that "
+                "computes both in one step.",
                 {"F.logsigmoid(_)": "F.sigmoid(_).log()"},
             ),
             "ratio_of_exponentials": (
@@ -131,8 +131,8 @@ MISCONCEPTIONS = [
         "dpo_loss",
         {
             "no_reference": (
-                "You leave the reference out: your reward is the log-probability itself. Nothing then keeps the policy near the model that it "
-                "started from, and an answer that was likely from the start counts as good.",
+                "You leave the reference out: your reward is the log-probability itself. Nothing then keeps the policy near the model that it started from, "
+                "and an answer that was likely from the start counts as good.",
                 {"_ - reference_chosen.detach()": "_", "_ - reference_rejected.detach()": "_"},
             ),
             "reference_trained": (
@@ -144,8 +144,8 @@ MISCONCEPTIONS = [
                 {"policy_chosen - _": "policy_chosen.detach() - _", "policy_rejected - _": "policy_rejected.detach() - _"},
             ),
             "chosen_alone": (
-                "No gradient reaches the rejected answer. The loss should train on both answers of a pair: the chosen answer becomes more likely, "
-                "the rejected answer less likely.",
+                "No gradient reaches the rejected answer. The loss should train on both answers of a pair: the chosen answer becomes more likely, the "
+                "rejected answer less likely.",
                 {"policy_rejected - _": "policy_rejected.detach() - _"},
             ),
             "reference_rejected_forgotten": (
@@ -164,8 +164,8 @@ MISCONCEPTIONS = [
                 },
             ),
             "ratio_of_probabilities": (
-                "Your reward of an answer is the ratio of its two probabilities, times `beta`. It is the logarithm of that ratio: the difference of the "
-                "log-probabilities.",
+                "Your reward of an answer is the ratio of its two probabilities, times `beta`. It should be the logarithm of that ratio: the difference of "
+                "the log-probabilities.",
                 {"beta * (policy_chosen - _)": "beta * (policy_chosen - _).exp()", "beta * (policy_rejected - _)": "beta * (policy_rejected - _).exp()"},
             ),
             "no_beta": (
@@ -194,8 +194,8 @@ MISCONCEPTIONS = [
                 {"bradley_terry_loss(..., ...)": "bradley_terry_loss(rejected, chosen)"},
             ),
             "dpo_log_of_sigmoid": (
-                "Where the rewards of a pair are far apart, your loss is infinite: a sigmoid that is 0 in its dtype has the logarithm −∞. Your `bradley_terry_loss` "
-                "can do this part.",
+                "Where the rewards of a pair are far apart, your loss is infinite: the sigmoid underflows to 0, and its logarithm is −∞. You can use your "
+                "`bradley_terry_loss` for this part.",
                 {"bradley_terry_loss(..., ...)": "-F.sigmoid(chosen - rejected).log().mean()"},
             ),
             "squared": (

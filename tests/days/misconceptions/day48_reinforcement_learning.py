@@ -12,8 +12,8 @@ MISCONCEPTIONS = [
         "group_advantages",
         {
             "nan_for_equal_rewards": (
-                "Your advantages are NaN or infinite where all rewards of a group are equal: you divide by a standard deviation of 0. Such a group "
-                "does not show which answer is better, so all its advantages should be 0. In training, groups with equal rewards are common.",
+                "Your advantages are NaN or infinite where all rewards of a group are equal: you divide by a standard deviation of 0. Such a group does not "
+                "show which answer is better, so all its advantages should be 0. In training, groups with equal rewards are common.",
                 {"_.masked_fill(equal, 0.0)": "_"},
             ),
             "not_scaled": (
@@ -34,13 +34,13 @@ MISCONCEPTIONS = [
                 {"(_ / variance.sqrt()).masked_fill(equal, 0.0)": "_ / (variance.sqrt() + 1e-4)"},
             ),
             "equal_after_rounding": (
-                "Your advantages are not 0 in some groups of equal rewards. Their mean has been rounded, so neither it nor the standard deviation shows "
-                "that the rewards are equal. Compare the rewards with each other.",
+                "Your advantages are not 0 in some groups of equal rewards. Their mean has been rounded, so the rewards minus the mean are not 0 either. "
+                "Compare the rewards with each other.",
                 {"_.masked_fill(equal, 0.0)": "_.masked_fill(variance == 0, 0.0)"},
             ),
             "not_centered": (
-                "You divide the rewards by their standard deviation, but do not subtract the mean. Then every answer with a positive reward becomes "
-                "more likely, even an answer below the average.",
+                "You divide the rewards by their standard deviation, but do not subtract the mean. Then every answer with a positive reward becomes more "
+                "likely, even an answer below the average.",
                 {"3: centered / _": "rewards / _"},
             ),
             "sign_flipped": (
@@ -48,8 +48,8 @@ MISCONCEPTIONS = [
                 {"rewards - rewards.mean(dim=-1, keepdim=True)": "rewards.mean(dim=-1, keepdim=True) - rewards"},
             ),
             "one_baseline_for_all": (
-                "You subtract the mean of all rewards, and divide by the standard deviation of all of them. The answers to an easy prompt are then "
-                "all better than average. Compare each answer with its own group.",
+                "You subtract the mean of all rewards, and divide by the standard deviation of all of them. The answers to an easy prompt are then all "
+                "better than average. Compare each answer with its own group.",
                 {
                     "rewards.mean(dim=-1, keepdim=True)": "rewards.mean()",
                     "centered.square().sum(dim=-1, keepdim=True)": "centered.square().sum()",
@@ -57,8 +57,8 @@ MISCONCEPTIONS = [
                 },
             ),
             "over_the_prompts": (
-                "You compare answers to different prompts: your mean and standard deviation are over the first axis. The answers of a group are "
-                "along the last axis.",
+                "You compare answers to different prompts: your mean and standard deviation are over the first axis. The answers of a group are along the "
+                "last axis.",
                 {
                     "rewards.mean(dim=-1, keepdim=True)": "rewards.mean(dim=0, keepdim=True)",
                     "centered.square().sum(dim=-1, keepdim=True)": "centered.square().sum(dim=0, keepdim=True)",
@@ -73,13 +73,13 @@ MISCONCEPTIONS = [
         "policy_loss",
         {
             "gain_returned": (
-                "Your loss has the wrong sign: it is the gain, which should grow. An optimizer minimizes the loss, so it would make the better "
-                "answers less likely.",
+                "Your loss has the wrong sign: it is the gain, which should grow. An optimizer minimizes the loss, so it would make the better answers less "
+                "likely.",
                 {"-gain.masked_fill(~mask, 0.0).sum(dim=-1).mean()": "gain.masked_fill(~mask, 0.0).sum(dim=-1).mean()"},
             ),
             "divided_by_each_length": (
-                "You average over the tokens of each answer, as the equation in DeepSeekMath does. Sum them instead: with the average, a long wrong "
-                "answer costs less per token than a short one.",
+                "You average over the tokens of each answer, as the equation in DeepSeekMath does. Sum them instead: with the average, a long wrong answer "
+                "costs less per token than a short one.",
                 {"_.sum(dim=-1).mean()": "(_.sum(dim=-1) / mask.sum(dim=-1)).mean()"},
             ),
             "mean_over_all_tokens": (
@@ -99,8 +99,8 @@ MISCONCEPTIONS = [
                 {"torch.minimum(..., ...)": "ratio * advantage"},
             ),
             "always_clipped": (
-                "You use the clipped ratio alone. A token whose ratio has left the range in the *wrong* direction then has no gradient, and can "
-                "never come back. Take the lower of the two gains.",
+                "You use the clipped ratio alone. A token whose ratio has left the range in the *wrong* direction then has no gradient, and can never come "
+                "back. Take the lower of the two gains.",
                 {"torch.minimum(..., ...)": "clipped * advantage"},
             ),
             "higher_of_the_two": (
@@ -133,8 +133,8 @@ MISCONCEPTIONS = [
                 {"change.exp()": "change.sum(dim=-1, keepdim=True).exp().expand_as(change)"},
             ),
             "log_probs_for_the_ratio": (
-                "You weight log-probabilities with advantages, as REINFORCE does. The surrogate weights ratios: on answers that an older model has "
-                "sampled, the two differ.",
+                "You weight log-probabilities with advantages, as REINFORCE does. The surrogate weights ratios: on answers that an older model has sampled, "
+                "the two differ.",
                 {"torch.minimum(..., ...)": "log_probs.masked_fill(~mask, 0.0) * advantage"},
             ),
             "padding_counts": (
@@ -171,8 +171,8 @@ MISCONCEPTIONS = [
                 {"log_ratio.exp() - log_ratio - 1": "log_ratio.square() / 2"},
             ),
             "reference_below": (
-                "Your ratio is the model's probability over the reference's. In k₃, the reference's probability is the numerator, because the tokens "
-                "are sampled from the model.",
+                "Your ratio is the model's probability over the reference's. In k₃, the reference's probability is the numerator, because the tokens are "
+                "sampled from the model.",
                 {"reference_log_probs.detach() - log_probs": "log_probs - reference_log_probs.detach()"},
             ),
             "one_not_subtracted": (

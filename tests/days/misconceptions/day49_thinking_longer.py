@@ -59,8 +59,8 @@ MISCONCEPTIONS = [
         "pass_at_k",
         {
             "with_replacement": (
-                "You treat the share of right samples as the true probability, and compute 1 − (1 − c/n)ᵏ. On average, that is too low, because it "
-                "can choose the same sample several times. Choose k different samples.",
+                "You treat the share of right samples as the true probability, and compute 1 − (1 − c/n)ᵏ. On average, that is too low, because it can "
+                "choose the same sample several times. Choose k different samples.",
                 {RESULT: "return 1.0 - (1.0 - correct / n) ** k"},
             ),
             "independent_of_k": (
@@ -88,8 +88,8 @@ MISCONCEPTIONS = [
                 {RESULT: "return correct * math.comb(n - correct, k - 1) / math.comb(n, k)"},
             ),
             "product_of_shares": (
-                "Your share of wrong samples has the same denominator at every try. Once a wrong sample has been taken, there is one sample fewer, "
-                "and one wrong sample fewer.",
+                "Your share of wrong samples has the same denominator at every try. Once a wrong sample has been taken, there is one sample fewer, and one "
+                "wrong sample fewer.",
                 {RESULT: "return 1.0 - math.prod(max(n - correct - i, 0) / n for i in range(k))"},
             ),
             "overflows": (
@@ -123,8 +123,8 @@ MISCONCEPTIONS = [
             ),
             "falsy_left_out": (FALSY, {"pair[0] is not None": "pair[0]"}),
             "none_stops": (
-                "You choose the best sample first, and leave out samples without an answer afterwards. Leave them out first, then choose the best of "
-                "the remaining samples.",
+                "You choose the best sample first, and leave out samples without an answer afterwards. Leave them out first, then choose the best of the "
+                "remaining samples.",
                 {SCORED: "return answers[max(range(len(scores)), key=lambda i: scores[i])]"},
             ),
             "tie_to_last": (
@@ -132,12 +132,13 @@ MISCONCEPTIONS = [
                 {SCORED: "return max(reversed(pairs), key=lambda pair: pair[1], default=(None, 0.0))[0]"},
             ),
             "tie_to_largest": (
-                "Of several samples with the highest score you choose the one with the largest answer, perhaps because you compare pairs of score and answer. It should be the first of these samples.",
+                "Of several samples with the highest score, you choose the one with the largest answer, perhaps because you compare pairs of score and "
+                "answer. Choose the first of these samples.",
                 {SCORED: "return max(((score, answer) for answer, score in pairs), default=(0.0, None))[1]"},
             ),
             "tie_to_first_answer": (
-                "Of several samples with the highest score, you choose the one whose answer appeared first among all samples, even with a lower "
-                "score. Choose the first of these samples.",
+                "Of several samples with the highest score, you choose the one whose answer appeared first among all samples, even with a lower score. "
+                "Choose the first of these samples.",
                 {
                     SCORED: "best = {}\nfor answer, score in pairs:\n    best[answer] = max(best.get(answer, -math.inf), score)\nreturn max(best, key=best.__getitem__, default=None)"
                 },
@@ -167,7 +168,8 @@ MISCONCEPTIONS = [
                 {TOTAL: "return max(reversed(totals), key=totals.__getitem__, default=None)"},
             ),
             "total_starts_at_zero": (
-                "Weighted, you return None if all scores are 0, perhaps because your largest sum so far starts at 0. Return the answer that was seen first.",
+                "With `weighted`, you return None if all scores are 0, perhaps because your largest sum so far starts at 0. Return the answer that appeared "
+                "first.",
                 {
                     TOTAL: "best, largest = None, 0.0\nfor answer, total in totals.items():\n    if total > largest:\n        best, largest = answer, total\nreturn best"
                 },

@@ -7,8 +7,8 @@ MISCONCEPTIONS = [
         "logit_lens",
         {
             "not_normalized": (
-                "You multiply the residual stream by the embedding matrix without a norm. The model applies its final norm first, so the lens must "
-                "apply it, too, at every layer.",
+                "You multiply the residual stream by the embedding matrix without a norm. The model applies its final norm first, so the lens must apply it, "
+                "too, at every layer.",
                 {"model.norm(_)": "_"},
             ),
             "last_normalized_twice": (
@@ -24,8 +24,8 @@ MISCONCEPTIONS = [
                 {"torch.stack(states)": "torch.stack(states[1:])"},
             ),
             "last_missing": (
-                "You return no logits for the state after the last block, which are the model's own. N blocks have N + 1 states: one before each "
-                "block, and one after the last.",
+                "You return no logits for the state after the last block, which are the model's own. N blocks have N + 1 states: one before each block, and "
+                "one after the last.",
                 {"torch.stack(states)": "torch.stack(states[:-1])"},
             ),
             "embeddings_of_a_llama": (
@@ -45,8 +45,8 @@ MISCONCEPTIONS = [
                 {"module.training = training": "pass"},
             ),
             "one_mode_for_all": (
-                "Your logits are right, but afterwards all modules have the mode of the model. Some parts had a different mode: in fine-tuning, "
-                "frozen parts are often in evaluation mode.",
+                "Your logits are right, but afterwards all modules have the mode of the model. Some parts had a different mode: in fine-tuning, frozen parts "
+                "are often in evaluation mode.",
                 {"module.training = training": "model.train(modes[0][1])"},
             ),
             "hooks_left": (
@@ -54,8 +54,8 @@ MISCONCEPTIONS = [
                 {"hook.remove()": "pass"},
             ),
             "all_hooks_removed": (
-                "Your logits are right, but you remove all hooks, including those that you did not register. Each `register_…` method returns a "
-                "handle that removes one hook.",
+                "Your logits are right, but you remove all hooks, including those that you did not register. Each `register_…` method returns a handle that "
+                "removes one hook.",
                 {"for hook in hooks: _": "for module in model.modules(): module._forward_pre_hooks.clear()"},
             ),
             "left_after_an_error": (
@@ -71,8 +71,8 @@ MISCONCEPTIONS = [
         "patch_activation",
         {
             "in_place": (
-                "You write into the tensor that enters the module. This tensor has other uses: the residual connection around a norm reads it, or it "
-                "holds the caller's tokens.",
+                "You write into the tensor that enters the module. This tensor has other uses: the residual connection around a norm reads it, or it holds "
+                "the caller's tokens.",
                 {"given[0].clone()": "given[0]"},
             ),
             "everywhere": (
@@ -84,8 +84,8 @@ MISCONCEPTIONS = [
                 {"2: model(source)": "model(tokens)", "3: model(tokens)": "model(tokens if source is None else source)"},
             ),
             "output_patched": (
-                "You replace the output of the module. Replace its input: then you can patch a single head, in front of the output projection that "
-                "mixes all heads.",
+                "You replace the output of the module. Replace its input: then you can patch a single head, in front of the output projection that mixes all "
+                "heads.",
                 {
                     "module.register_forward_pre_hook(record)": "module.register_forward_hook(lambda one, _, out: record(one, (out,)))",
                     "module.register_forward_pre_hook(replace)": "module.register_forward_hook(lambda one, _, out: replace(one, (out,))[0])",
@@ -132,8 +132,8 @@ MISCONCEPTIONS = [
         "prefix_matching_score",
         {
             "same_token": (
-                "You add up the weights on earlier places of the *same* token. An induction head attends one place further, to the token that "
-                "followed, and predicts that token.",
+                "You add up the weights on earlier places of the *same* token. An induction head attends one place further, to the token that followed, and "
+                "predicts that token.",
                 {"earlier.roll(1, dims=2)": "earlier"},
             ),
             "matches_itself": (
@@ -157,18 +157,18 @@ MISCONCEPTIONS = [
                 {"earlier.roll(1, dims=2)": "earlier.roll(1, dims=2).tril(-1)"},
             ),
             "mean_over_all": (
-                "You divide by the number of all tokens. Tokens that occur for the first time have nothing to match, so a perfect head would score "
-                "less than 1.",
+                "You divide by the number of all tokens. Tokens that occur for the first time have nothing to match, so a perfect head would score less than "
+                "1.",
                 {"count = ...": "count = tokens.numel()"},
             ),
             "mean_over_pairs": (
-                "You divide by the number of all pairs of equal tokens. A head divides its weight among the earlier places, so add up these weights, "
-                "and divide by the number of repeated tokens.",
+                "You divide by the number of all pairs of equal tokens. A head divides its weight among the earlier places, so add up these weights, and "
+                "divide by the number of repeated tokens.",
                 {"count = ...": "count = earlier.sum().clamp(min=1)"},
             ),
             "mean_over_rows": (
-                "You take the mean of each row first, and then the mean of these. Each repeated token should count the same, so a row with more "
-                "repeated tokens should count more.",
+                "You take the mean of each row first, and then the mean of these. Each repeated token should count the same, so a row with more repeated "
+                "tokens should count more.",
                 {"matched.sum(dim=(0, 2)) / count": "(matched.sum(dim=2) / earlier.any(dim=2).sum(dim=1, keepdim=True).clamp(min=1)).mean(dim=0)"},
             ),
             "transposed": (

@@ -15,7 +15,7 @@ from course.grading.gradebook import Shortcut, Weights
 from course.grading.instructions import Member
 from course.grading.reports import Alike, Given, SystemDownload, file_name, write_reports
 from course.grading.reports.class_page import SIGNS, write_pages
-from course.grading.submission.choosing import FileNote
+from course.grading.submission.choosing import UNDERSTOOD, FileNote
 from course.judging.misconceptions import load_misconceptions
 from tests.course.grading.reports.conftest import checks_of
 
@@ -263,6 +263,18 @@ def test_choices_between_files(report, made_up):
     assert "a old/day1.py was not graded: 'new/day1.py' was taken, which is later" in chosen
     assert "b day1.py" not in chosen
     assert "Choices between files" not in report(made_up.graded(other)).text("by-hand")
+
+
+def test_names_that_took_reading(report, made_up):
+    """Names with more than a day's are listed with what they were taken as; and the Python is named."""
+    learner, other = (replace(made_up.learner(one), python="3.9.1") for one in "ab")
+    learner.taken.append(FileNote("x/s1_day1.py", "day01_softmax.py", f"taken, {UNDERSTOOD}"))
+    other.taken.append(FileNote("Day1.py", "day01_softmax.py", "taken as day01_softmax.py"))
+    page = report(made_up.graded(learner, other))
+    listed = page.text("by-hand").split("Names of files")[1].split("Shortcuts")[0]
+    assert f"a x/s1_day1.py taken, {UNDERSTOOD}" in listed
+    assert "Day1.py" not in listed
+    assert "Python 3.9.1" in page.text()
 
 
 def test_by_hand(report, made_up):
