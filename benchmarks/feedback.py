@@ -3,12 +3,10 @@
 For each day, four answers are saved in turn: a right one, one with a known mistake, one with an unknown
 mistake, and one that raises. Warm is `course watch`: the time from the save to the verdict, and to the
 diagnosis or the message that none is known. Cold is `course check` in a new process, with a full cache and
-with an empty one. CPU is the time of `course watch` and its workers from one save to the next, including
-the search for a diagnosis.
+with an empty one.
 
     python benchmarks/feedback.py                 every day, three rounds
-    python benchmarks/feedback.py --warm          `course watch` alone
-    python benchmarks/feedback.py --rounds 9 --days 2 14 --json feedback.json
+    python benchmarks/feedback.py --rounds 9 --days 2 14
 """
 
 from __future__ import annotations
@@ -20,12 +18,11 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import frame
-import psutil
 from rich.live import Live
 
 from course.checks.answer_files import read_answer
@@ -35,13 +32,11 @@ from course.judging.judge import Judge
 from course.judging.misconceptions import load_misconceptions
 
 BETWEEN_SAVES = 2.0  # seconds in which a learner reads the verdict, and spare workers warm up
-WARM = ("watch: verdict", "watch: diagnosis", "watch: CPU")
-COLD = ("check, cache full", "check, cache empty")
-
+COLUMNS = ("watch: verdict", "watch: diagnosis", "check, cache full", "check, cache empty")
 COURSE = [sys.executable, "-m", "course.cli"]
 
-Waits = dict[str, dict[str, list[float]]]
-"""Seconds by the kind of answer and the column."""
+Waits = dict[str, list[list[float]]]
+"""Seconds by the kind of answer, for each of `COLUMNS`."""
 
 UNKNOWN_MISTAKE = """
 
@@ -137,23 +132,13 @@ def shown(watch: subprocess.Popen[str]) -> tuple[float, float]:
     raise RuntimeError("course watch has ended")
 
 
-def warm(watch: subprocess.Popen[str], file: Path, text: str) -> tuple[float, float, float]:
-    """Return seconds from a save to the verdict and to the diagnosis, and CPU seconds up to the next save."""
-    started, spent = time.perf_counter(), computed(watch.pid)
+def warm(watch: subprocess.Popen[str], file: Path, text: str) -> list[float]:
+    """Return the seconds from a save to the verdict and to the diagnosis."""
+    started = time.perf_counter()
     file.write_text(text, encoding="utf-8")
-    verdict, diagnosis = shown(watch)
+    waits = [at - started for at in shown(watch)]
     time.sleep(BETWEEN_SAVES)
-    return verdict - started, diagnosis - started, computed(watch.pid) - spent
-
-
-def computed(process: int) -> float:
-    """Return the CPU seconds of a process and its children, including those that have ended."""
-    first = psutil.Process(process)
-    together = 0.0
-    for one in (first, *first.children(recursive=True)):
-        with suppress(psutil.Error):
-            together += sum(one.cpu_times()[:4])  # user, system, and the same of ended children
-    return together
+    return waits
 
 
 # --- Cold -----------------------------------------------------------------------------------------
@@ -187,28 +172,24 @@ def fill(day: Day) -> None:
 # --- All of it ------------------------------------------------------------------------------------
 
 
-def measure(day: Day, rounds: int, full: Path, columns: Sequence[str]) -> Waits:
-    """Return all waits of a day in seconds, by kind of answer."""
+def measure(day: Day, rounds: int, full: Path) -> Waits:
+    """Return all waits of a day in seconds."""
     texts = answers_of(day)
-    waits: Waits = {kind: {column: [] for column in columns} for kind in texts}
+    waits: Waits = {kind: [[] for _ in COLUMNS] for kind in texts}
     fill(day)
     with tempfile.TemporaryDirectory() as name:
         file = Path(name) / f"{day.stem}.py"
         file.write_text(texts["right"], encoding="utf-8")
         with watching(day, file.parent) as watch:
             time.sleep(2 * BETWEEN_SAVES)
-            for _ in range(rounds):
-                for kind, text in texts.items():
-                    for column, wait in zip(WARM, warm(watch, file, text), strict=True):
-                        waits[kind][column].append(wait)
-        for _ in range(rounds if COLD[0] in columns else 0):
-            for kind, text in texts.items():
-                file.write_text(text, encoding="utf-8")
-                waits[kind]["check, cache full"].append(cold(day, kind, file.parent, full))
-                with tempfile.TemporaryDirectory() as empty:
-                    waits[kind]["check, cache empty"].append(
-                        cold(day, kind, file.parent, Path(empty))
-                    )
+            for kind, text in [*texts.items()] * rounds:
+                for column, wait in zip(waits[kind], warm(watch, file, text), strict=False):
+                    column.append(wait)
+        for kind, text in [*texts.items()] * rounds:
+            file.write_text(text, encoding="utf-8")
+            with tempfile.TemporaryDirectory() as empty:
+                for column, cache in zip(waits[kind][2:], (full, Path(empty)), strict=True):
+                    column.append(cold(day, kind, file.parent, cache))
     return waits
 
 
@@ -219,33 +200,24 @@ def in_short(waits: list[float]) -> str:
 
 
 def main() -> None:
-    """Measure the given days, and print a row for each day and kind of answer."""
+    """Measure the given days, and print a row for each day and kind of answer, and one for all."""
     parser = frame.options(__doc__, rounds=3)
     parser.add_argument("--days", type=int, nargs="*", help="all if left out")
-    parser.add_argument("--warm", action="store_true", help="`course watch` alone")
-    arguments = parser.parse_args()
-    days = [
-        day for day in DAYS if day.ready and (not arguments.days or day.number in arguments.days)
-    ]
-    facts = frame.show_machine()
-    columns = WARM if arguments.warm else WARM + COLD
-    lines = frame.table(["day", "answer"], list(columns), "seconds: median (nine in ten)")
-    figures: dict[str, Waits] = {}
+    given = parser.parse_args()
+    days = [day for day in DAYS if day.ready and (not given.days or day.number in given.days)]
+    frame.show_machine()
+    lines = frame.table(["day", "answer"], list(COLUMNS), "seconds: median (nine in ten)")
+    everything: list[list[float]] = [[] for _ in COLUMNS]
     with (
         tempfile.TemporaryDirectory() as cache,
         Live(lines, console=frame.console, auto_refresh=False),
     ):
         os.environ["COURSE_CACHE"] = cache
         for day in days:
-            figures[day.stem] = waits = measure(day, arguments.rounds, Path(cache), columns)
-            for kind, found in waits.items():
-                lines.add_row(str(day.number), kind, *(in_short(found[c]) for c in columns))
-        together = [
-            in_short([s for day in figures.values() for kind in day.values() for s in kind[column]])
-            for column in columns
-        ]
-        lines.add_row("all", "all", *together)
-    frame.write({"machine": facts, "days": figures}, arguments.json)
+            for kind, found in measure(day, given.rounds, Path(cache)).items():
+                lines.add_row(str(day.number), kind, *map(in_short, found))
+                everything = [one + other for one, other in zip(everything, found, strict=True)]
+        lines.add_row("all", "all", *map(in_short, everything))
 
 
 if __name__ == "__main__":

@@ -1,11 +1,10 @@
 """Memory and time of flash attention, beside the attention of day 8.
 
-One head of width 64, float32, on one thread of the CPU, no mask unless it says causal; flash attention with
-its default block of 64.
+One head of width 64, float32, on one thread of the CPU; flash attention with its default block of 64.
 
     memory      peak memory of the process during the call beyond what it held before, inputs included
                 (VmHWM), in a process of its own. Forward: the call without gradients. Both: the call and
-                its backward pass. c·T^e is fitted to flash attention's figures at 1,024 to 32,768 tokens.
+                its backward pass. c·T^e is fitted to the figures at 1,024 to 32,768 tokens.
     time        CPU seconds at 4,096 tokens, forward and both, alternating; ratios of the same round.
 
 At 16,384 tokens day 8's attention must need at least 20 times as much memory, e must be at most 1.1, and
@@ -17,7 +16,6 @@ need some 12 GiB.
 
 from __future__ import annotations
 
-import statistics
 from functools import partial
 
 import frame
@@ -27,12 +25,10 @@ from torch import Tensor
 from implementation import attention, subsequent_mask
 from variants.flash import flash_attention
 
-WIDTH = 64
 LENGTHS = [2**power for power in range(10, 16)]
 LONG, TIMED = 16384, 4096
 FLASH, DAY_8 = "flash", "day 8"
-FORWARD, BOTH = "forward", "both"
-
+PASSES = FORWARD, BOTH = "forward", "both"
 LESS_MEMORY, EXPONENT, SLOWER = 20, 1.1, 1.5
 
 
@@ -43,29 +39,31 @@ def main() -> None:
         torch.set_num_threads(1)
         print(extra_bytes(*given.one))
         return
-    facts = frame.on_one_thread(33)
-    memory = {
-        f"{way}, {passes}": {
-            length: frame.in_a_process(__file__, way, passes, str(length))
-            for length in LENGTHS
-            if way == FLASH or length <= LONG
-        }
-        for way in (FLASH, DAY_8)
-        for passes in (FORWARD, BOTH)
-    }
-    times = {
-        f"{passes}, {mask}": frame.in_turns(
-            {way: partial(seconds, way, passes, mask) for way in (FLASH, DAY_8)}, given.rounds
-        )
-        for passes in (FORWARD, BOTH)
-        for mask in ("no mask", "causal")
-    }
-    less, steepest = show_memory(memory)
-    slowest = show_times(times, given.rounds)
-    frame.write({"machine": facts, "memory": memory, "seconds": times}, given.json)
-    assert less >= LESS_MEMORY, f"at {LONG:,} tokens day 8 needs only {less:.1f} times the memory"
-    assert steepest <= EXPONENT, f"memory grows with the power {steepest:.3f} of the length"
-    assert slowest <= SLOWER, f"flash attention takes {slowest:.2f} times as long"
+    frame.on_one_thread(33)
+    cases = [(way, passes) for way in (FLASH, DAY_8) for passes in PASSES]
+    memory = {case: memory_of(*case) for case in cases}
+    lines = frame.table(["tokens"], [", ".join(case) for case in cases], "Peak memory")
+    for length in LENGTHS:
+        sizes = [memory[case].get(length) for case in cases]
+        lines.add_row(f"{length:,}", *("" if one is None else frame.in_mib(one) for one in sizes))
+    exponents = {case: frame.exponent(memory[case]) for case in cases}
+    lines.add_row("exponent", *(f"{one:.3f}" for one in exponents.values()))
+    frame.console.print(lines)
+    for passes in PASSES:
+        less = memory[DAY_8, passes][LONG] / memory[FLASH, passes][LONG]
+        frame.console.print(f"At {LONG:,} tokens, {passes}: day 8 needs {less:.0f} times as much")
+        assert less >= LESS_MEMORY and exponents[FLASH, passes] <= EXPONENT
+        for causal in (False, True):
+            acts = {way: partial(seconds, way, passes, causal) for way in (DAY_8, FLASH)}
+            title = f"{TIMED:,} tokens, {passes}{', causal' * causal}, medians of {given.rounds}"
+            times = frame.compare(title, frame.in_turns(acts, given.rounds), DAY_8)[FLASH]
+            assert times <= SLOWER, f"flash attention takes {times:.2f} times as long"
+
+
+def memory_of(way: str, passes: str) -> dict[int, int]:
+    """Return the bytes of a call by the number of tokens, each in a process of its own."""
+    lengths = [one for one in LENGTHS if way == FLASH or one <= LONG]
+    return {one: frame.in_a_process(__file__, way, passes, str(one)) for one in lengths}
 
 
 def run(way: str, passes: str, inputs: list[Tensor], causal: bool = False) -> None:
@@ -82,7 +80,7 @@ def run(way: str, passes: str, inputs: list[Tensor], causal: bool = False) -> No
 
 def random_inputs(length: int) -> list[Tensor]:
     """Return queries, keys and values of one head."""
-    return [torch.randn(1, 1, length, WIDTH).requires_grad_() for _ in range(3)]
+    return [torch.randn(1, 1, length, 64).requires_grad_() for _ in range(3)]
 
 
 def extra_bytes(way: str, passes: str, length: str) -> int:
@@ -94,42 +92,10 @@ def extra_bytes(way: str, passes: str, length: str) -> int:
     return frame.peak() - before
 
 
-def seconds(way: str, passes: str, mask: str) -> float:
+def seconds(way: str, passes: str, causal: bool) -> float:
     """Return the CPU seconds of one call."""
     inputs = random_inputs(TIMED)
-    return frame.cpu_seconds(lambda: run(way, passes, inputs, mask == "causal"))
-
-
-def show_memory(memory: dict[str, dict[int, int]]) -> tuple[float, float]:
-    """Print a table. Return the smallest ratio at the long length, and the largest exponent of flash."""
-    lines = frame.table(["tokens"], list(memory), "Peak memory beyond the inputs")
-    for length in LENGTHS:
-        sizes = [figures.get(length) for figures in memory.values()]
-        lines.add_row(
-            f"{length:,}", *("" if size is None else frame.in_mib(size) for size in sizes)
-        )
-    exponents = {name: frame.exponent(figures) for name, figures in memory.items()}
-    lines.add_row("exponent", *(f"{power:.3f}" for power in exponents.values()))
-    frame.console.print(lines)
-    less = {
-        passes: memory[f"{DAY_8}, {passes}"][LONG] / memory[f"{FLASH}, {passes}"][LONG]
-        for passes in (FORWARD, BOTH)
-    }
-    told = ", ".join(f"{passes} {ratio:.0f}" for passes, ratio in less.items())
-    frame.console.print(f"At {LONG:,} tokens day 8 needs this many times the memory: {told}\n")
-    return min(less.values()), max(exponents[f"{FLASH}, {passes}"] for passes in (FORWARD, BOTH))
-
-
-def show_times(times: dict[str, frame.Taken], rounds: int) -> float:
-    """Print a table. Return the largest ratio."""
-    columns = ["flash, s", "day 8, s", "ratio", "range"]
-    lines = frame.table([""], columns, f"{TIMED:,} tokens, medians of {rounds}")
-    by_case = {case: frame.ratios(found[FLASH], found[DAY_8]) for case, found in times.items()}
-    for case, found in times.items():
-        medians = (f"{statistics.median(found[way]):.3f}" for way in (FLASH, DAY_8))
-        lines.add_row(case, *medians, *frame.middle(by_case[case]))
-    frame.console.print(lines)
-    return max(map(statistics.median, by_case.values()))
+    return frame.cpu_seconds(lambda: run(way, passes, inputs, causal))
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
@@ -23,13 +23,12 @@ import torch
 from rich import box
 from rich.console import Console
 from rich.table import Table
-from torch import nn
+from torch import Tensor, nn
 
 from training.cores import cores
 from training.devices import ProcessContext
 
 Figure = TypeVar("Figure")
-Facts = dict[str, str | int]
 Taken = dict[str, list[float]]
 """The figures of every contender, by round."""
 Row = dict[str, Any]
@@ -43,7 +42,7 @@ console = Console(soft_wrap=True, highlight=False)
 
 
 def options(doc: str | None, rounds: int | None = None) -> argparse.ArgumentParser:
-    """Return a parser with `--json`, and with `--rounds` if the benchmark has rounds."""
+    """Return a parser, with `--rounds` if the benchmark has rounds."""
     parser = argparse.ArgumentParser(
         description=doc, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -51,7 +50,6 @@ def options(doc: str | None, rounds: int | None = None) -> argparse.ArgumentPars
         parser.add_argument(
             "--rounds", type=int, default=rounds, help=f"of each contender, {rounds} by default"
         )
-    parser.add_argument("--json", type=Path, help="also write the figures to this file")
     parser.add_argument("--one", nargs="+", help=argparse.SUPPRESS)  # see `in_a_process`
     return parser
 
@@ -148,6 +146,12 @@ def extra_bytes(act: Callable[[], object], device: torch.device) -> int | None:
     return peak(device) - before
 
 
+def storages(tensors: Iterable[Tensor]) -> int:
+    """Return the bytes of the storages of tensors, shared ones once."""
+    each = {one.data_ptr(): one.nbytes() for one in (t.untyped_storage() for t in tensors)}
+    return sum(each.values())
+
+
 def _in_status(name: str) -> int:
     lines = Path("/proc/self/status").read_text().splitlines()
     [line] = [line for line in lines if line.startswith(f"{name}:")]
@@ -174,20 +178,6 @@ def middle(figures: list[float], digits: int = 2) -> tuple[str, str]:
         f"{statistics.median(figures):.{digits}f}",
         f"{lowest:.{digits}f}–{highest:.{digits}f}",
     )
-
-
-def summary(taken: Taken, ours: str) -> dict[str, dict[str, float]]:
-    """Return the median of each contender's seconds, and of our time over its."""
-    found = {}
-    for name, times in taken.items():
-        by_round = ratios(taken[ours], times)
-        found[name] = {
-            "seconds": statistics.median(times),
-            "ratio": statistics.median(by_round),
-            "ratio_lowest": min(by_round),
-            "ratio_highest": max(by_round),
-        }
-    return found
 
 
 def exponent(by_length: Mapping[int, float]) -> float:
@@ -240,9 +230,9 @@ def beside(
 # --- The machine, and what is printed ---------------------------------------------------------------
 
 
-def show_machine(device: torch.device | None = None, **others: str | int) -> Facts:
-    """Print facts of the machine, and of the device if torch computes, in one line, and return them."""
-    facts: Facts = {
+def show_machine(device: torch.device | None = None) -> None:
+    """Print facts of the machine, and of the device if torch computes, in one line."""
+    facts: dict[str, str | int] = {
         "system": f"{platform.system()} {platform.machine()}",
         "cores": cores(),
         "python": platform.python_version(),
@@ -252,16 +242,14 @@ def show_machine(device: torch.device | None = None, **others: str | int) -> Fac
         chip = torch.cuda.get_device_name(device) if device.type == "cuda" else platform.machine()
         threads = {"threads": torch.get_num_threads(), "torch": torch.__version__}
         facts = {"device": f"{device}, {chip}", **facts, **threads}
-    facts |= others
     console.print(", ".join(f"{key} {value}" for key, value in facts.items()))
-    return facts
 
 
-def on_one_thread(seed: int) -> Facts:
+def on_one_thread(seed: int) -> None:
     """Let torch compute on one thread of the CPU, from a seed; print the machine."""
     torch.set_num_threads(1)
     torch.manual_seed(seed)
-    return show_machine(CPU)
+    show_machine(CPU)
 
 
 def table(words: list[str], numbers: list[str], title: str | None = None) -> Table:
@@ -274,14 +262,16 @@ def table(words: list[str], numbers: list[str], title: str | None = None) -> Tab
     return empty
 
 
-def in_mib(size: float | None) -> str:
+def compare(title: str, taken: Taken, base: str) -> dict[str, float]:
+    """Print the seconds of each contender, and print and return their medians over those of `base`."""
+    lines = table([""], ["seconds", f"times {base}", "range"], title)
+    over = {name: ratios(times, taken[base]) for name, times in taken.items()}
+    for name, times in taken.items():
+        lines.add_row(name, middle(times, 3)[0], *middle(over[name]))
+    console.print(lines)
+    return {name: statistics.median(each) for name, each in over.items()}
+
+
+def in_mib(size: float) -> str:
     """Return bytes as MiB, with a decimal if there are few."""
-    if size is None:
-        return "unmeasured"
     return f"{size / 2**20:,.{0 if size >= 100 * 2**20 else 1}f} MiB"
-
-
-def write(figures: object, file: Path | None) -> None:
-    """Write figures as JSON if a file is named."""
-    if file is not None:
-        file.write_text(json.dumps(figures, indent=1) + "\n", encoding="utf-8")

@@ -1,4 +1,4 @@
-"""The time of layers: how it grows with the length of the text, and what a mixture of experts takes.
+"""The time of layers: how it grows with the length of the text, and what experts and checkpoints take.
 
 A forward and a backward pass, float32, on one thread of the CPU. First over texts of 1,024 to 16,384 tokens,
 two heads of width 64:
@@ -11,19 +11,17 @@ two heads of width 64:
     Mamba       a layer of `Mamba` with its projections and its convolution, width 64, inner width 128
 
 T^e is fitted to the medians of each contender's CPU seconds. e must be at most 1.15 for linear attention,
-causal or not, and for Mamba. Attention's exponent tends to 2; it and the window's are printed beside them. A
-window writes exactly O(T) numbers (a test counts them), but tensors above 32 MiB are requested from the
-system at every call, which costs more per number. The contenders do different work, so only exponents are
-compared. Then over 4 rows of 1,024 tokens:
+causal or not, and for Mamba. A window writes exactly O(T) numbers (a test counts them), but tensors above
+32 MiB are requested from the system at every call, which costs more per number. The contenders do different
+work, so only exponents are compared. Then over 4 rows of 1,024 tokens:
 
     dense       `SwiGLU`, d_model 256, d_ff 688
     mixture     `MixtureOfExperts` of 8 such networks, 2 per token: at least twice the work, at most 2.6 times
                 the time
-    capacity    the same with a capacity factor of 1.25
-    all eight   every token through every expert, with weight 0 for those that it did not choose: the way
-                to write it without gathering
 
-Contenders alternate; ratios are of the same round.
+Last a GPT of 12 layers, width 256 and 4 heads with dropout, on 4 rows of 256 tokens, and the same with
+activation checkpoints, which must have the same gradients, bit by bit. Checkpoints may keep at most 40% of
+the bytes that the forward pass allocates and does not free, and take at most 1.45 times as long.
 
     python benchmarks/layers.py
 """
@@ -31,14 +29,22 @@ Contenders alternate; ratios are of the same round.
 from __future__ import annotations
 
 import statistics
+import weakref
 from collections.abc import Callable
+from functools import partial
+from typing import Any
 
 import frame
 import torch
+import torch.nn.functional as F
 from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
 
 from implementation import attention, subsequent_mask
 from variants.activations import SwiGLU
+from variants.efficient import CheckpointedGPT
+from variants.gpt import GPT, GPTConfig
 from variants.linear import linear_attention
 from variants.mamba import Mamba, MambaConfig
 from variants.moe import MixtureOfExperts
@@ -46,35 +52,37 @@ from variants.sliding_window import sliding_window_attention
 
 LENGTHS = [1024, 2048, 4096, 8192, 16384]
 LONGEST = {"attention": 4096}  # for a contender that stops before the last length
-MOST = 1.15  # the exponent of what is called linear
-HELD_TO_IT = ("linear", "causal", "Mamba")
 MAMBA = MambaConfig(n_layers=1, d_model=64, dt_rank=4)
-D_MODEL, D_FF, EXPERTS, K = 256, 688, 8, 2
-SLOWER = 2.6  # the most that a mixture's time may be over the dense layer's
+GPT_CONFIG = GPTConfig(256, 256, 12, 4, 256, 1024, dropout=0.1)
+EXPONENT, SLOWER, KEPT, AGAIN = 1.15, 2.6, 0.4, 1.45  # the most that is allowed
 
 Act = Callable[[], Tensor]
 
 
 def main() -> None:
     """Measure, print and assert."""
-    given = frame.options(__doc__, rounds=5).parse_args()
-    facts = frame.on_one_thread(34)
-    found: dict[str, dict[int, list[float]]] = {name: {} for name in contenders(LENGTHS[0])}
+    rounds = frame.options(__doc__, rounds=5).parse_args().rounds
+    frame.on_one_thread(34)
+    found: dict[str, dict[int, float]] = {name: {} for name in contenders(LENGTHS[0])}
     for length in LENGTHS:
         acts = contenders(length)
         some = {name: acts[name] for name in acts if length <= LONGEST.get(name, length)}
-        for name, seconds in both_passes_of(some, given.rounds).items():
-            found[name][length] = seconds
-    exponents = show_lengths(found, given.rounds)
-    mixtures = both_passes_of(experts(), given.rounds)
-    slower = show_experts(mixtures, given.rounds)
-    frame.write(
-        {"machine": facts, "seconds": found, "exponents": exponents, "experts": mixtures},
-        given.json,
-    )
-    for name in HELD_TO_IT:
-        assert exponents[name] <= MOST, f"{name} grows like T^{exponents[name]:.2f}"
+        for name, seconds in both_passes_of(some, rounds).items():
+            found[name][length] = statistics.median(seconds)
+    columns = [*(f"{length:,}" for length in LENGTHS), "exponent"]
+    lines = frame.table([""], columns, f"Milliseconds of both passes, medians of {rounds}")
+    exponents = {name: frame.exponent(seconds) for name, seconds in found.items()}
+    for name, seconds in found.items():
+        cells = [f"{1e3 * seconds[one]:,.1f}" if one in seconds else "–" for one in LENGTHS]
+        lines.add_row(name, *cells, f"{exponents[name]:.2f}")
+    frame.console.print(lines)
+    title = f"4,096 tokens, 8 experts, 2 for each; medians of {rounds}"
+    slower = frame.compare(title, both_passes_of(experts(), rounds), "dense")["mixture"]
+    share, again = checkpoints(rounds)
+    for name in ("linear", "causal", "Mamba"):
+        assert exponents[name] <= EXPONENT, f"{name} grows like T^{exponents[name]:.2f}"
     assert slower <= SLOWER, f"a mixture takes {slower:.2f} times the dense layer's time"
+    assert share <= KEPT and again <= AGAIN, f"checkpoints: {share:.1%}, {again:.2f} times"
 
 
 def both_passes_of(acts: dict[str, Act], rounds: int) -> frame.Taken:
@@ -98,54 +106,58 @@ def contenders(length: int) -> dict[str, Act]:
 
 
 def experts() -> dict[str, Act]:
-    """Return a dense layer and the ways to compute a mixture, which must agree."""
-    dense, mixture = SwiGLU(D_MODEL, D_FF), MixtureOfExperts(D_MODEL, D_FF, EXPERTS, K)
-    limited = MixtureOfExperts(D_MODEL, D_FF, EXPERTS, K, capacity_factor=1.25)
-    limited.load_state_dict(mixture.state_dict())
-    x = torch.randn(4, 1024, D_MODEL, requires_grad=True)
-    torch.testing.assert_close(mixture(x), all_eight(mixture, x))
-    return {
-        "dense": lambda: dense(x),
-        "mixture": lambda: mixture(x),
-        "capacity": lambda: limited(x),
-        "all eight": lambda: all_eight(mixture, x),
-    }
+    """Return a dense layer and a mixture."""
+    dense, mixture = SwiGLU(256, 688), MixtureOfExperts(256, 688, 8, 2)
+    x = torch.randn(4, 1024, 256, requires_grad=True)
+    return {"dense": lambda: dense(x), "mixture": lambda: mixture(x)}
 
 
-def all_eight(layer: MixtureOfExperts, x: Tensor) -> Tensor:
-    """Return the mixture's output, computed by all experts for every token."""
-    weights, chosen, probs = layer.router(x)
-    shares = torch.zeros_like(probs).scatter(-1, chosen, weights)  # (B, T, n_experts)
-    outputs = [
-        share.unsqueeze(-1) * expert(x)
-        for share, expert in zip(shares.unbind(-1), layer.experts, strict=True)
-    ]
-    return torch.stack(outputs).sum(dim=0)
+def checkpoints(rounds: int) -> tuple[float, float]:
+    """Print and return the share of the bytes that checkpoints keep, and how many times as long they take."""
+    models = {"all kept": GPT(GPT_CONFIG), "checkpoints": CheckpointedGPT(GPT_CONFIG)}
+    models["checkpoints"].load_state_dict(models["all kept"].state_dict())
+    tokens = torch.randint(GPT_CONFIG.vocab, (4, GPT_CONFIG.context + 1))
+
+    def loss_of(model: GPT) -> Tensor:
+        return F.cross_entropy(model(tokens[:, :-1]).flatten(0, 1), tokens[:, 1:].flatten())
+
+    def step(model: GPT) -> list[Tensor]:
+        model.zero_grad()
+        torch.manual_seed(1)  # dropout is the same for both
+        loss_of(model).backward()
+        return [one.grad for one in model.parameters() if one.grad is not None]
+
+    acts = {name: partial(step, model) for name, model in models.items()}
+    assert all(map(torch.equal, *(act() for act in acts.values()))), "another gradient"
+    kept = []
+    for model in models.values():
+        with Allocations(*model.parameters(), tokens) as seen:
+            loss = loss_of(model)
+            kept.append(sum(seen.sizes.values()))
+            del loss
+    share = kept[1] / kept[0]
+    frame.console.print(f"checkpoints keep {share:.1%} of {frame.in_mib(kept[0])}")
+    title = f"A training step, medians of {rounds}"
+    times = frame.compare(title, frame.timed_in_turns(acts, rounds), "all kept")
+    return share, times["checkpoints"]
 
 
-def show_lengths(found: dict[str, dict[int, list[float]]], rounds: int) -> dict[str, float]:
-    """Print a table, and return each contender's exponent."""
-    columns = [*(f"{length:,}" for length in LENGTHS), "exponent"]
-    lines = frame.table([""], columns, f"Milliseconds of both passes, medians of {rounds}")
-    exponents = {}
-    for name, by_length in found.items():
-        medians = {length: statistics.median(each) for length, each in by_length.items()}
-        cells = [f"{1e3 * medians[one]:,.1f}" if one in medians else "–" for one in LENGTHS]
-        exponents[name] = frame.exponent(medians)
-        lines.add_row(name, *cells, f"{exponents[name]:.2f}")
-    frame.console.print(lines)
-    return exponents
+class Allocations(TorchDispatchMode):
+    """Count the bytes of all storages that operations create in the context, until they are freed."""
 
+    def __init__(self, *before: Tensor) -> None:
+        super().__init__()
+        self.sizes = {id(one.untyped_storage()): 0 for one in before}
 
-def show_experts(found: frame.Taken, rounds: int) -> float:
-    """Print a table, and return the mixture's time over the dense layer's."""
-    title = f"4,096 tokens, {EXPERTS} experts, {K} for each; medians of {rounds}"
-    lines = frame.table([""], ["seconds", "times dense", "range"], title)
-    over = {name: frame.ratios(times, found["dense"]) for name, times in found.items()}
-    for name, times in found.items():
-        lines.add_row(name, frame.middle(times, 3)[0], *frame.middle(over[name]))
-    frame.console.print(lines)
-    return statistics.median(over["mixture"])
+    def __torch_dispatch__(
+        self, function: Any, types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
+        result = function(*args, **(kwargs or {}))
+        for one in tree_leaves(result):
+            if isinstance(one, Tensor) and id(storage := one.untyped_storage()) not in self.sizes:
+                self.sizes[id(storage)] = storage.nbytes()
+                weakref.finalize(storage, self.sizes.pop, id(storage))
+        return result
 
 
 if __name__ == "__main__":

@@ -218,60 +218,6 @@ def shakespeare(here: Here) -> list[Row]:
     return [{"what": "seed 0", "loss": found.best, "seconds": found.seconds}]
 
 
-def scans(here: Here) -> list[Row]:
-    """Compare Mamba's scan in chunks with the definition's loop over tokens, both passes."""
-    from variants.mamba import parallel_scan, selective_scan
-
-    b, t, d, n = here.size((4, 1024, 1536, 16), (1, 80, 4, 2))  # Mamba-130M's widths
-    randn = partial(torch.randn, device=here.device, requires_grad=True)
-    tensors = randn(b, t, d), randn(b, t, d), randn(d, n), randn(b, t, n), randn(b, t, n), randn(d)
-    u, delta, a, *rest = tensors
-
-    def inputs() -> list[Tensor]:
-        return [u, F.softplus(delta), -a.exp(), *rest]
-
-    acts = {
-        "loop": lambda: selective_scan(*inputs()),
-        "chunks": lambda: parallel_scan(*inputs())[0],
-    }
-    agree(acts, here)
-    return beside(both_passes(acts), here, tokens=b * t)
-
-
-def experts(here: Here) -> list[Row]:
-    """Compare a mixture of 8 experts, 2 per token, with all experts per token and with a dense layer."""
-    from layers import all_eight
-
-    from variants.activations import SwiGLU
-    from variants.moe import MixtureOfExperts
-
-    d_model, d_ff, tokens = here.size((1024, 2752, 16384), (16, 32, 64))
-    kind = {"device": here.device, "dtype": here.dtype}
-    mixture, dense = (
-        MixtureOfExperts(d_model, d_ff, 8, 2).to(**kind),
-        SwiGLU(d_model, d_ff).to(**kind),
-    )
-    x = torch.randn(1, tokens, d_model, requires_grad=True, **kind)
-    acts = {"all experts": lambda: all_eight(mixture, x), "2 of 8": lambda: mixture(x)}
-    agree(acts, here)
-    acts["dense layer"] = lambda: dense(x)
-    return beside(both_passes(acts), here, tokens=tokens)
-
-
-def study_cell(here: Here) -> list[Row]:
-    """Run one cell of the study of positions at full size, as `course study positions --full` does."""
-    from trainers import of_shakespeare
-
-    from laboratory.running.cell import perform
-    from laboratory.study.description import read
-
-    cell = next(cell for cell in read("positions", full=True).cells if cell.variant == "rope")
-    cell = replace(cell, settings=of_shakespeare(cell.settings, here))
-    found = perform(cell, here.out / f"study-{parts.code()}", str(here.device))
-    figures = {"loss": found.figures["loss"], "tokens/s": found.timed["tokens_per_second"]}
-    return [{"what": "positions, rope", **figures, "seconds": found.timed["seconds"]}]
-
-
 TRITON = "Triton: at most 2.00 × the time of PyTorch's kernel"
 PARTS = [
     Part("Checks on CUDA", correctness, 110, "0 failed"),
@@ -284,9 +230,6 @@ PARTS = [
     Part("SmolLM2-135M, decoding, batch 1", partial(decoding, 1), 25),
     Part("SmolLM2-135M, decoding, batch 64", partial(decoding, 64), 25),
     Part("Shakespeare, loss", shakespeare, 130, "at most 1.45", least=100),
-    Part("Mamba's scan", scans, 10),
-    Part("Mixture of experts", experts, 10),
-    Part("A study's cell", study_cell, 70, least=60),
 ]
 
 

@@ -13,7 +13,7 @@ step. The lesson of day 41 quotes these figures.
 from __future__ import annotations
 
 import statistics
-import time
+from collections.abc import Iterable
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from pathlib import Path
@@ -67,17 +67,29 @@ def text(data_dir: Path | None) -> Tensor:
     return torch.tensor([letters.index(letter) for letter in read])
 
 
+def built(tokens: Tensor, name: str) -> tuple[GPT, list[torch.optim.Optimizer]]:
+    """Return a model and its optimizers."""
+    model = GPT(GPTConfig(vocab=int(tokens.max()) + 1, **SIZES))
+    return model, optimizers(model, name)
+
+
+def trained(
+    tokens: Tensor, name: str, seed: int, rates: Iterable[float]
+) -> tuple[GPT, list[float]]:
+    """Train with a rate for each step, and return the model and the losses."""
+    torch.set_num_threads(1)
+    torch.manual_seed(seed)
+    model, chosen = built(tokens, name)
+    generator = torch.Generator().manual_seed(seed)
+    return model, [one_step(model, chosen, batch(tokens, generator), rate) for rate in rates]
+
+
 def loss_of(tokens: Tensor, case: tuple[str, float, int, int]) -> float:
     """Train, and return the loss on the last tenth of the text."""
     name, peak, seed, steps = case
-    torch.set_num_threads(1)
-    torch.manual_seed(seed)
-    model = GPT(GPTConfig(vocab=int(tokens.max()) + 1, **SIZES))
-    chosen, generator = optimizers(model, name), torch.Generator().manual_seed(seed)
     split = len(tokens) * 9 // 10
-    for step in range(steps):
-        rate = peak * min((step + 1) / WARMUP, (steps - step) / (steps - WARMUP))
-        one_step(model, chosen, batch(tokens[:split], generator), rate)
+    each = (peak * min((at + 1) / WARMUP, (steps - at) / (steps - WARMUP)) for at in range(steps))
+    model, _ = trained(tokens[:split], name, seed, each)
     rows = tokens[split:][: 500 * 65].view(500, 65)
     with torch.no_grad():
         return F.cross_entropy(model(rows[:, :-1]).flatten(0, 1), rows[:, 1:].flatten()).item()
@@ -85,34 +97,24 @@ def loss_of(tokens: Tensor, case: tuple[str, float, int, int]) -> float:
 
 def range_test(tokens: Tensor, case: tuple[str, int]) -> list[float]:
     """Raise the rate from 10⁻⁴ to 1 in 100 steps, and return the loss of each five of them."""
-    name, seed = case
-    torch.set_num_threads(1)
-    torch.manual_seed(seed)
-    model = GPT(GPTConfig(vocab=int(tokens.max()) + 1, **SIZES))
-    chosen, generator = optimizers(model, name), torch.Generator().manual_seed(seed)
-    losses = [
-        one_step(model, chosen, batch(tokens, generator), 10 ** (-4 + step / 25))
-        for step in range(100)
-    ]
+    _, losses = trained(tokens, *case, (10 ** (-4 + step / 25) for step in range(100)))
     return [round(statistics.mean(losses[at : at + 5]), 2) for at in range(0, 100, 5)]
 
 
 def seconds(tokens: Tensor, rounds: int) -> dict[str, float]:
     """Return the median CPU seconds of a step with each."""
     generator, taken = torch.Generator().manual_seed(0), {name: [] for name in NAMES}
-    models = {name: GPT(GPTConfig(vocab=int(tokens.max()) + 1, **SIZES)) for name in taken}
-    chosen = {name: optimizers(model, name) for name, model in models.items()}
+    models = {name: built(tokens, name) for name in NAMES}
     for _ in range(rounds):
         rows = batch(tokens, generator)
-        for name, model in models.items():
-            begun = time.process_time()
-            one_step(model, chosen[name], rows, 0.001)
-            taken[name].append(time.process_time() - begun)
+        for name, (model, chosen) in models.items():
+            step = partial(one_step, model, chosen, rows, 0.001)
+            taken[name].append(frame.cpu_seconds(step))
     return {name: statistics.median(each[3:]) for name, each in taken.items()}
 
 
 def main() -> None:
-    """Measure, print, and write the figures."""
+    """Measure and print."""
     parser = frame.options(__doc__, rounds=43)
     parser.add_argument("--processes", type=int, default=2, help="that train at the same time")
     parser.add_argument("--data-dir", type=Path, help="where tinyshakespeare/input.txt is")
@@ -121,7 +123,7 @@ def main() -> None:
     parser.add_argument("--rates", type=float, nargs="+", default=RATES, help="peak learning rates")
     given = parser.parse_args()
     seeds, rates = given.seeds, given.rates
-    facts = frame.on_one_thread(41)
+    frame.on_one_thread(41)
     cases = [(name, rate, seed, given.steps) for name in NAMES for rate in rates for seed in seeds]
     losses: dict[str, dict[str, list[float]]] = {name: {} for name in NAMES}
     tokens = text(given.data_dir)
@@ -151,7 +153,6 @@ def main() -> None:
         lines.add_row(name, str(best[name.split(",")[0]]), str(number), *frame.middle(found, 3))
     frame.console.print(lines)
     print(f"a step: {times:.2f} times as long with Muon")
-    frame.write({"machine": facts, "losses": losses, "longer": longer, "times": times}, given.json)
 
 
 if __name__ == "__main__":

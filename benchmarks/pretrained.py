@@ -8,11 +8,10 @@ reads GGUF only if `accelerate` is installed.
     seconds     of the call that loads weights and tokenizer, without imports: `Pretrained.load`, and
                 `AutoModelForCausalLM.from_pretrained` with `AutoTokenizer.from_pretrained`. The median
                 ratio must be at most 1.2.
-    peak        peak memory while loading, beyond what the process held before (VmHWM). Ours must be at most
-                1.25 times the weights in float32. Pages of a mapped file count, although they can be dropped.
+    peak        peak memory while loading, beyond what the process held before (VmHWM), over the weights
+                in float32; ours at most 1.25. Pages of a mapped file count, although they can be dropped.
 
     python benchmarks/pretrained.py
-    python benchmarks/pretrained.py --rounds 9 --json pretrained.json
 
 It needs Linux, `transformers`, and the model in the cache, which
 `course generate --pretrained smollm2-135m --tokens 1` downloads.
@@ -42,8 +41,6 @@ from variants.hugging_face import llama_published
 OURS, THEIRS = "Pretrained.load", "transformers"
 SLOWER, LARGER = 1.2, 1.25  # the most that ours may take
 
-Figures = dict[str, float]
-
 
 def main() -> None:
     """Measure, print and assert."""
@@ -56,43 +53,27 @@ def main() -> None:
     file = cache() / SMOLLM2.name
     if not file.exists():
         parser.error(f"{SMOLLM2.requirement} is not in the cache")
-    facts = frame.show_machine(torch.device("cpu"))
+    frame.show_machine(torch.device("cpu"))
     with tempfile.TemporaryDirectory() as name:
         written(file, Path(name))
-        found = {path: measured(path, given.rounds) for path in (file, Path(name))}
-    lines = frame.table(["", "program"], ["seconds", "÷ theirs", "peak", "÷ weights"])
-    for path, figures in found.items():
-        for program, some in figures.items():
-            lines.add_row(
-                "GGUF" if path == file else "folder",
-                program,
-                f"{statistics.median(one['seconds'] for one in some):.2f}",
-                f"{slower(figures):.2f}" if program == OURS and THEIRS in figures else "",
-                frame.in_mib(statistics.median(one["peak"] for one in some)),
-                f"{statistics.median(one['peak'] / one['weights'] for one in some):.2f}",
-            )
-    frame.console.print(lines)
-    frame.write(
-        {"machine": facts, **{path.suffix or "folder": one for path, one in found.items()}},
-        given.json,
-    )
-    for path, figures in found.items():
-        check(path, figures)
+        for path in (file, Path(name)):
+            compared("GGUF" if path == file else "folder", path, given.rounds)
 
 
-def check(path: Path, figures: dict[str, list[Figures]]) -> None:
-    """Assert what loading must reach."""
-    if THEIRS in figures:
-        times = slower(figures)
-        assert times <= SLOWER, f"{path} takes {times:.2f} times as long as in transformers"
-    larger = max(one["peak"] / one["weights"] for one in figures[OURS])
-    assert larger <= LARGER, f"{path} takes {larger:.2f} times the memory of its weights"
-
-
-def slower(figures: dict[str, list[Figures]]) -> float:
-    """Return our time over theirs."""
-    ours, theirs = ([one["seconds"] for one in figures[name]] for name in (OURS, THEIRS))
-    return statistics.median(frame.ratios(ours, theirs))
+def compared(title: str, path: Path, rounds: int) -> None:
+    """Load a model with both programs; print and assert what loading must reach."""
+    reads = path.is_dir() or importlib.util.find_spec("accelerate")
+    names = (OURS, THEIRS) if reads else (OURS,)
+    programs = {name: partial(frame.in_a_process, __file__, name, str(path)) for name in names}
+    for program in programs.values():
+        program()  # the files, and the packages, into the page cache
+    taken = frame.in_turns(programs, rounds)
+    seconds, peaks = ({name: [one[i] for one in taken[name]] for name in names} for i in (0, 1))
+    slower = frame.compare(title, seconds, names[-1])[OURS]
+    for name, some in peaks.items():
+        frame.console.print(f"{name}: peak {statistics.median(some):.2f} times the weights")
+    assert slower <= SLOWER, f"{title}: {slower:.2f} times as long as in transformers"
+    assert max(peaks[OURS]) <= LARGER, f"{title}: {max(peaks[OURS]):.2f} times the weights"
 
 
 def written(file: Path, folder: Path) -> None:
@@ -111,27 +92,15 @@ def written(file: Path, folder: Path) -> None:
     (folder / TOKENIZER_CONFIG).write_text(json.dumps(kind), encoding="utf-8")
 
 
-def measured(path: Path, rounds: int) -> dict[str, list[Figures]]:
-    """Return the figures of both programs by round."""
-    reads = path.is_dir() or importlib.util.find_spec("accelerate")
-    names = (OURS, THEIRS) if reads else (OURS,)
-    programs = {name: partial(frame.in_a_process, __file__, name, str(path)) for name in names}
-    for program in programs.values():
-        program()  # the files, and the packages, into the page cache
-    return frame.in_turns(programs, rounds)
-
-
-def loaded(program: str, path: Path) -> Figures:
-    """Load a model. Return the seconds, the bytes at the peak, and those of its weights."""
-    load = ours if program == OURS else theirs
-    go = load()  # imports
+def loaded(program: str, path: Path) -> tuple[float, float]:
+    """Load a model. Return the seconds, and the bytes at the peak over those of its weights."""
+    load = ours() if program == OURS else theirs()  # imports
     before = frame.start_peak()
     began = time.perf_counter()
-    model = go(path)
+    model = load(path)
     seconds = time.perf_counter() - began
     most = frame.peak() - before
-    each = {one.data_ptr(): one.nbytes for one in model.parameters()}
-    return {"seconds": seconds, "peak": most, "weights": sum(each.values())}
+    return seconds, most / frame.storages(model.parameters())
 
 
 def ours() -> Any:

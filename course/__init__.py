@@ -1,7 +1,7 @@
 """The course's tool: checks answers, says what was misunderstood, keeps the board.
 
-In a notebook: `from course import case, check`; `check(attention, day=2)` checks what you wrote there, and
-`case(2, "test_scale")` draws the inputs of one check.
+In a notebook, write `from course import case, check`. `check(attention, day=2)` checks the function
+that you wrote there, and `case(2, "test_scale")` draws the inputs of one check.
 """
 
 from typing import Any
@@ -14,7 +14,7 @@ def check(*definitions: Any, day: int | None = None) -> None:
 
     Args:
         definitions: functions or classes that you wrote, under the names that the day asks for.
-        day: the day they answer; may be left out where the name belongs to one day only.
+        day: the day that they answer; optional if the name belongs to only one day.
 
     Raises:
         ValueError: no day asks for such a name, or several do; the message says which.
@@ -25,19 +25,20 @@ def check(*definitions: Any, day: int | None = None) -> None:
 
 
 def case(day: int, name: str, seed: int = 0, device: str = "cpu") -> dict[str, Any]:
-    """Draw the inputs of one check, as the check is given them.
+    """Draw the inputs of one check, as the check gets them.
 
-    `course check 8 --case test_scale` prints the lines that do this, and what the check does with them.
+    `course check 8 --case test_scale` prints the lines that do this, and what the check does with
+    them.
 
     Args:
         day: the number of the day.
         name: the check's name, `test_scale` or `scale`.
-        seed: where the inputs come from, as in `course check --seed`.
-        device: where tensors are, as in `course check --device`.
+        seed: the seed of the inputs, as in `course check --seed`.
+        device: the device of tensors, as in `course check --device`.
 
     Returns:
-        The inputs by name: arrays, tensors, numbers, or dicts of them. `build` makes a module with the
-        weights that the check gives it.
+        The inputs by name: arrays, tensors, numbers, or dicts of them. `build` makes a module with
+        the weights that the check gives it.
 
     Raises:
         LookupError: the day has no such check; the message names the nearest.

@@ -1,6 +1,6 @@
 """The `course` command: what the rooms offer, joined.
 
-A room is entered when one of its commands is asked for, as each takes a while to import.
+A room is imported only when one of its commands is called, because each import takes a while.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ IN_AN_EDITION = ("check", "watch", "hint", "recall", "lesson", "solution", "rese
 
 
 class OneCommand(TyperCommand):
-    """A command whose help is in plain words, and which says what it needs and is not installed."""
+    """A command with help in plain words, which says what is not installed but required."""
 
     def get_params(self, ctx: Any) -> Any:
         return list(map(in_plain_words, super().get_params(ctx)))
@@ -71,7 +71,7 @@ class OneCommand(TyperCommand):
 
 
 class Commands(TyperGroup):
-    """Commands that are imported when they are asked for."""
+    """Commands that are imported when they are called."""
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)
@@ -81,11 +81,12 @@ class Commands(TyperGroup):
         return list(map(in_plain_words, super().get_params(ctx)))
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """The command that the arguments name; for days alone (`course 1`) it is `check`."""
+        """Return the command that the arguments name; for only days (`course 1`) it is `check`."""
         return super().resolve_command(ctx, ["check", *args] if are_days(args[0]) else args)
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        """A command of that name, or None. One that an edition lacks is refused in a sentence."""
+        """Return the command of that name, or None. A command that an edition lacks is refused with a
+        message."""
         if cmd_name not in COMMANDS:
             return None
         if cmd_name not in self.commands:
@@ -103,7 +104,7 @@ class Commands(TyperGroup):
 
 
 class Graduate(enum.StrEnum):
-    """The models that a learner's parts make."""
+    """The models that can be built from a learner's parts."""
 
     transformer = "transformer"
     llama = "llama"

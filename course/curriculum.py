@@ -1,4 +1,4 @@
-"""The days: their names, what each asks for, where their files lie, and how these are marked."""
+"""The days: their names, their exercises, the paths of their files, and how these are marked."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Day:
 
     @property
     def uses_torch(self) -> bool:
-        """Whether its inputs are tensors, perhaps on a GPU; those of the other days are NumPy arrays."""
+        """Whether the day's inputs are tensors, perhaps on a GPU; other days have NumPy arrays."""
         return "numpy_reference.py" not in self.references
 
     @property
@@ -67,13 +67,13 @@ class Day:
 
     @property
     def ready(self) -> bool:
-        """Whether this day is there yet: a day without checks is only announced."""
+        """Whether this day exists yet: a day without checks is only announced."""
         return self.checks.exists()
 
 
 @dataclass(frozen=True)
 class Part:
-    """A stretch of the course with days of one kind."""
+    """A part of the course with days of one kind."""
 
     title: str
     days: tuple[Day, ...]
@@ -277,7 +277,7 @@ class NoSuchDay(ValueError):
 
 
 def find_day(asked: str) -> Day:
-    """The day meant by `8`, `day08`, `day08_attention` or a topic such as `decoder`.
+    """Return the day meant by `8`, `day08`, `day08_attention` or a topic such as `decoder`.
 
     Raises:
         NoSuchDay: no day fits, or several do; the message names what is allowed.
@@ -302,10 +302,10 @@ def find_day(asked: str) -> Day:
 
 
 def find_days(asked: str) -> list[Day]:
-    """The days meant by a day, by a range such as `8-14`, or by several of them, `1-3,8`.
+    """Return the days meant by a day, by a range such as `8-14`, or by several of these, `1-3,8`.
 
     Raises:
-        NoSuchDay: as for one day; a range that is not two days; or it ends before it begins.
+        NoSuchDay: as for one day; a range is not two days, or ends before it begins.
     """
     return [day for part in asked.split(",") for day in _range(part)]
 
@@ -339,10 +339,10 @@ def _short(asked: str) -> str:
 
 
 def module_of(file: str) -> str:
-    """The name a reference file is imported by: `variants/gpt.py` is `variants.gpt`."""
+    """Return the name under which a reference file is imported: `variants/gpt.py` is `variants.gpt`."""
     return file.removesuffix(".py").replace("/", ".")
 
 
 def day_of_definition(file: str, name: str) -> Day | None:
-    """The day that has the definition `name` of the reference `file` as an exercise, if one has."""
+    """Return the day whose exercise is the definition `name` of the reference `file`, if there is one."""
     return next((day for day in DAYS if file in day.references and name in day.exercises), None)

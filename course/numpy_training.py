@@ -1,4 +1,5 @@
-"""A model of one attention layer and its training, in NumPy alone: for the lessons before PyTorch.
+"""A model with one attention layer, and its training, in NumPy only: for the lessons before
+PyTorch.
 
 Day 1 derives the gradient of the loss, day 7 that of attention; everything else is matrix products.
 """
@@ -28,8 +29,8 @@ class OneLayer:
         rng: The source of the initial parameters.
         h: The number of heads.
         vocab: The size of the vocabulary; without it, inputs are vectors.
-        positions: What is added to the vectors: a table that stays as it is, the number of learned
-            vectors, or nothing.
+        positions: What is added to the vectors: a fixed table, the number of learned vectors, or
+            nothing.
         residual: Whether the layer's input is added to its output.
     """
 

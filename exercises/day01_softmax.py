@@ -4,8 +4,8 @@ Lesson  course lesson 1
 Hints   course hint 1
 Check   course watch 1    (checks at every save; `course check 1` checks once)
 
-Replace each `raise NotImplementedError` with your own code. The numbered comments are a way there; you may
-take another. Earlier days' parts come from the reference, so a day can be skipped.
+Replace each `raise NotImplementedError` with your own code. The numbered comments show one way; you may
+choose another. Earlier days' parts come from the reference, so you can skip a day.
 `Raises` lists what the reference refuses; no check tests that your code refuses it too.
 """
 
@@ -22,7 +22,7 @@ def softmax(x: Float[np.ndarray, "..."], axis: int = -1) -> Float[np.ndarray, ".
     - `axis` is the axis along which the weights sum to 1.
     - Return weights of the shape and dtype of `x`. Adding a constant to all scores does not change them.
     - `x` is not changed in place.
-    - The checks use no NaN, no row of only −∞, and no empty axis.
+    - The checks use no NaN, no row that contains only −∞, and no empty axis.
 
     Raises:
         ValueError: `x` has no such axis (NumPy's AxisError).
@@ -42,7 +42,7 @@ def log_softmax(x: Float[np.ndarray, "..."], axis: int = -1) -> Float[np.ndarray
 
     - `x` and `axis` are those of `softmax`.
     - Return log-weights of the shape and dtype of `x`. A score 1000 below the largest has a log-weight
-      near −1000, not −∞: no logarithm is taken of a weight that underflowed to 0.
+      near −1000, not −∞: do not take the logarithm of a weight that underflowed to 0.
     - `x` is not changed in place.
 
     Raises:

@@ -4,8 +4,8 @@ Lesson  course lesson 2
 Hints   course hint 2
 Check   course watch 2    (checks at every save; `course check 2` checks once)
 
-Replace each `raise NotImplementedError` with your own code. The numbered comments are a way there; you may
-take another. Earlier days' parts come from the reference, so a day can be skipped.
+Replace each `raise NotImplementedError` with your own code. The numbered comments show one way; you may
+choose another. Earlier days' parts come from the reference, so you can skip a day.
 `Raises` lists what the reference refuses; no check tests that your code refuses it too.
 
 What is imported from them below:
@@ -36,8 +36,8 @@ def attention(
         The output `(…, T_q, d_v)` and the weights `(…, T_q, T_k)`. A query that may attend to
         nothing gets exactly 0.
 
-    - `query` is what each position looks for, `key` what each position can be found by, and `value` what
-      each position passes on. They have any leading batch dimensions; d_v may differ from d_k.
+    - `query` is what each position looks for, `key` what each position can be found by, and `value`
+      what each position passes on. They can have any leading batch dimensions; d_v may differ from d_k.
     - `mask` is True where a query may attend to a key; it broadcasts to `(…, T_q, T_k)`. A forbidden key
       has a weight of 0, however large the scores are: they may reach a million.
     - Return the output and the weights, in that order, in the inputs' dtype. The weights of a query sum
@@ -50,7 +50,7 @@ def attention(
     Source: Vaswani et al. 2017, §3.2.1, eq. 1.
     """
     # 1. Compute a score for every query and every key.
-    # 2. Apply the mask, so that the weights of the allowed keys alone sum to 1.
+    # 2. Apply the mask, so that only the allowed keys have weight, and their weights sum to 1.
     # 3. Turn each query's scores into weights.
     # 4. Check a query that may attend to nothing: which weights does it have after step 3?
     # 5. Compute the output, and return both.

@@ -4,8 +4,8 @@ Lesson  course lesson 3
 Hints   course hint 3
 Check   course watch 3    (checks at every save; `course check 3` checks once)
 
-Replace each `raise NotImplementedError` with your own code. The numbered comments are a way there; you may
-take another. Earlier days' parts come from the reference, so a day can be skipped.
+Replace each `raise NotImplementedError` with your own code. The numbered comments show one way; you may
+choose another. Earlier days' parts come from the reference, so you can skip a day.
 """
 
 import numpy as np
@@ -16,7 +16,7 @@ def padding_mask(tokens: Int[np.ndarray, "B T"], pad: int = 0) -> Bool[np.ndarra
     """Return the mask `(B, 1, T)`, True at the keys that are real tokens, not padding.
 
     - `tokens` are ids `(B, T)`. `pad` is the id of the padding, which fills up the short sequences of a
-      batch. It is not always 0.
+      batch. This id is not always 0.
     - Return booleans `(B, 1, T)`. The axis of length 1 is that of the queries: all queries of a sequence
       see the same keys.
 

@@ -4,8 +4,8 @@ Lesson  course lesson 4
 Hints   course hint 4
 Check   course watch 4    (checks at every save; `course check 4` checks once)
 
-Replace each `raise NotImplementedError` with your own code. The numbered comments are a way there; you may
-take another. Earlier days' parts come from the reference, so a day can be skipped.
+Replace each `raise NotImplementedError` with your own code. The numbered comments show one way; you may
+choose another. Earlier days' parts come from the reference, so you can skip a day.
 `Raises` lists what the reference refuses; no check tests that your code refuses it too.
 
 What is imported from them below:
@@ -79,7 +79,7 @@ def multi_head_attention(
 
     Source: Vaswani et al. 2017, §3.2.2.
     """
-    # 1. Project query, key and value, biases included, and split each into heads.
+    # 1. Project query, key and value, including biases, and split each into heads.
     # 2. Make the mask fit the scores, which now have an axis for the heads.
     # 3. Attend in all heads at once.
     # 4. Combine the heads.

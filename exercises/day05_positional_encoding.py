@@ -4,8 +4,8 @@ Lesson  course lesson 5
 Hints   course hint 5
 Check   course watch 5    (checks at every save; `course check 5` checks once)
 
-Replace each `raise NotImplementedError` with your own code. The numbered comments are a way there; you may
-take another. Earlier days' parts come from the reference, so a day can be skipped.
+Replace each `raise NotImplementedError` with your own code. The numbered comments show one way; you may
+choose another. Earlier days' parts come from the reference, so you can skip a day.
 """
 
 import numpy as np

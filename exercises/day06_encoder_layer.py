@@ -4,8 +4,8 @@ Lesson  course lesson 6
 Hints   course hint 6
 Check   course watch 6    (checks at every save; `course check 6` checks once)
 
-Replace each `raise NotImplementedError` with your own code. The numbered comments are a way there; you may
-take another. Earlier days' parts come from the reference, so a day can be skipped.
+Replace each `raise NotImplementedError` with your own code. The numbered comments show one way; you may
+choose another. Earlier days' parts come from the reference, so you can skip a day.
 
 What is imported from them below:
 
@@ -32,8 +32,8 @@ def layer_norm(
     μ and σ² are taken over the last axis; σ² is the biased variance (divisor n).
 
     - `x` holds vectors in its last axis, with any leading dimensions; each is normalized separately.
-    - `gain` is γ and `bias` is β, `(features,)` each. `eps` is ε: a constant vector becomes `bias`, not
-      NaN.
+    - `gain` is γ and `bias` is β, each of shape `(features,)`. `eps` is ε: a constant vector becomes
+      `bias`, not NaN.
     - Return the shape and dtype of `x`, which is not changed in place.
     - A mean of 1000 with a standard deviation of 0.1 in float32 is normalized correctly.
 
@@ -59,7 +59,7 @@ def feed_forward(
 
     - `x` is `(…, d_model)`, with any leading dimensions. `w_1` is `(d_model, d_ff)` and `w_2` is
       `(d_ff, d_model)`.
-    - Return the shape and dtype of `x`. Positions do not see each other here.
+    - Return the shape and dtype of `x`. Each position is computed separately.
 
     Source: Vaswani et al. 2017, §3.3, eq. 2.
     """

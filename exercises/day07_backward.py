@@ -4,8 +4,8 @@ Lesson  course lesson 7
 Hints   course hint 7
 Check   course watch 7    (checks at every save; `course check 7` checks once)
 
-Replace each `raise NotImplementedError` with your own code. The numbered comments are a way there; you may
-take another. Earlier days' parts come from the reference, so a day can be skipped.
+Replace each `raise NotImplementedError` with your own code. The numbered comments show one way; you may
+choose another. Earlier days' parts come from the reference, so you can skip a day.
 """
 
 import math
@@ -56,9 +56,9 @@ def attention_backward(
         and the gradient through a weight of 0 is 0.
 
     - `grad_output` is ∂L/∂output, `(…, T_q, d_v)`.
-    - `query`, `key` and `value` are those that `attention` was called with, `(…, T_q, d_k)`,
+    - `query`, `key` and `value` are the arguments with which `attention` was called, `(…, T_q, d_k)`,
       `(…, T_k, d_k)` and `(…, T_k, d_v)`. All arrays have the same leading dimensions.
-    - `weights` are those that `attention` returned, `(…, T_q, T_k)`, and are used as given.
+    - `weights` are the weights that `attention` returned, `(…, T_q, T_k)`. Use them as given.
     - Each gradient has the shape and dtype of its array. No input is changed in place.
 
     Source: the chain rule; Dao et al. 2022, *FlashAttention*, appendix B.2.

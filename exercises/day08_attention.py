@@ -4,8 +4,8 @@ Lesson  course lesson 8
 Hints   course hint 8
 Check   course watch 8    (checks at every save; `course check 8` checks once)
 
-Replace each `raise NotImplementedError` with your own code. The numbered comments are a way there; you may
-take another. Earlier days' parts come from the reference, so a day can be skipped.
+Replace each `raise NotImplementedError` with your own code. The numbered comments show one way; you may
+choose another. Earlier days' parts come from the reference, so you can skip a day.
 `Raises` lists what the reference refuses; no check tests that your code refuses it too.
 """
 
@@ -38,8 +38,8 @@ def attention(
       dropout, by which the values were averaged.
     - A query that may attend to nothing has weights and output of exactly 0, never NaN. The gradients
       through it are 0 as well.
-    - In float16 and bfloat16, the result is that of float32, rounded: scores that float32 can represent
-      must not overflow.
+    - In float16 and bfloat16, the result is the float32 result, rounded: scores that float32 can
+      represent must not overflow.
 
     Raises:
         ValueError: a mask that is not boolean, or does not broadcast to `(…, T_q, T_k)`.

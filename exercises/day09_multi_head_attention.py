@@ -4,8 +4,8 @@ Lesson  course lesson 9
 Hints   course hint 9
 Check   course watch 9    (checks at every save; `course check 9` checks once)
 
-Replace each `raise NotImplementedError` with your own code. The numbered comments are a way there; you may
-take another. Earlier days' parts come from the reference, so a day can be skipped.
+Replace each `raise NotImplementedError` with your own code. The numbered comments show one way; you may
+choose another. Earlier days' parts come from the reference, so you can skip a day.
 `Raises` lists what the reference refuses; no check tests that your code refuses it too.
 
 What is imported from them below:
@@ -36,8 +36,9 @@ class MultiHeadedAttention(nn.Module):
       is a parameter or in the state dict. Each holds the paper's h matrices Wᵢ side by side: head i,
       counted from 0, owns outputs i·d_k to (i+1)·d_k − 1 of `w_q`, `w_k` and `w_v`, and the same inputs
       of `w_o`.
-    - `weights` holds the attention weights of the last call, `(B, h, T_q, T_k)`; None before the first.
-    - An answer need not have `keep_weights`, which is True by default.
+    - `weights` holds the attention weights of the last call, `(B, h, T_q, T_k)`; it is None before the
+      first call.
+    - Your answer does not need `keep_weights`, which is True by default.
 
     Raises:
         ValueError: h does not divide d_model; or a mask that is not boolean or not `(1|B, 1|T_q, T_k)`.

@@ -4,8 +4,8 @@ Lesson  course lesson 11
 Hints   course hint 11
 Check   course watch 11    (checks at every save; `course check 11` checks once)
 
-Replace each `raise NotImplementedError` with your own code. The numbered comments are a way there; you may
-take another. Earlier days' parts come from the reference, so a day can be skipped.
+Replace each `raise NotImplementedError` with your own code. The numbered comments show one way; you may
+choose another. Earlier days' parts come from the reference, so you can skip a day.
 `Raises` lists what the reference refuses; no check tests that your code refuses it too.
 """
 
@@ -39,7 +39,7 @@ class LayerNorm(nn.Module):
     def forward(self, x: Float[Tensor, "*batch features"]) -> Float[Tensor, "*batch features"]:
         """Normalize the last axis, with the biased variance σ² (divisor n).
 
-        - μ and σ² are each vector's own.
+        - Each vector has its own μ and σ².
         - The result has the shape and dtype of `x`.
         - A mean of 1000 with a standard deviation of 0.1 in float32 is normalized correctly, and so are
           features of 300 in float16, whose squares float16 cannot represent.
@@ -91,8 +91,8 @@ def clones(module: nn.Module, n: int) -> nn.ModuleList:
 
     - The `nn.ModuleList` lets the model find the parameters. For n = 0 the list is
       empty.
-    - Each copy has parameters of its own, with the values that `module` has now. The copies share
-      nothing, and none of them is the original.
+    - Each copy has parameters of its own, with the values that `module` has now. The copies share no
+      parameters, and none of the copies is the original.
 
     Source: Vaswani et al. 2017, §3.1 (identical layers) and §3.3 (different parameters in each).
     """

@@ -4,8 +4,8 @@ Lesson  course lesson 12
 Hints   course hint 12
 Check   course watch 12    (checks at every save; `course check 12` checks once)
 
-Replace each `raise NotImplementedError` with your own code. The numbered comments are a way there; you may
-take another. Earlier days' parts come from the reference, so a day can be skipped.
+Replace each `raise NotImplementedError` with your own code. The numbered comments show one way; you may
+choose another. Earlier days' parts come from the reference, so you can skip a day.
 
 What is imported from them below:
 
@@ -30,7 +30,8 @@ from implementation import LayerNorm, SublayerConnection, clones
 class EncoderLayer(nn.Module):
     """Apply self-attention, then the feed-forward network, each in a `SublayerConnection`.
 
-    - `size` is d_model, and `norm` is `"post"` or `"pre"`. `dropout` is that of both residual connections.
+    - `size` is d_model, and `norm` is `"post"` or `"pre"`. `dropout` is the probability in both
+      residual connections.
     - `self_attn` is called as `self_attn(query, key, value, mask)`, and `feed_forward` on `(B, S, d_model)`.
     - The attributes `self_attn` and `feed_forward` are the parts, as given.
     - `sublayer` holds two `SublayerConnection`s: around attention, then around the feed-forward network.
@@ -67,8 +68,8 @@ class Encoder(nn.Module):
     """Apply N encoder layers in turn; in pre-norm, a final LayerNorm normalizes the result.
 
     - `layer` is copied `n` times; its `size` and `norm` are read. `layers` holds the copies.
-    - `norm` is a `LayerNorm` in pre-norm only, where nothing else would normalize the last sum. It is
-      None in post-norm.
+    - `norm` is a `LayerNorm` only in pre-norm, where nothing else would normalize the last sum. In
+      post-norm, it is None.
 
     Source: Vaswani et al. 2017, §3.1; the final norm of pre-norm: Xiong et al. 2020, table 1.
     """

@@ -4,8 +4,8 @@ Lesson  course lesson 13
 Hints   course hint 13
 Check   course watch 13    (checks at every save; `course check 13` checks once)
 
-Replace each `raise NotImplementedError` with your own code. The numbered comments are a way there; you may
-take another. Earlier days' parts come from the reference, so a day can be skipped.
+Replace each `raise NotImplementedError` with your own code. The numbered comments show one way; you may
+choose another. Earlier days' parts come from the reference, so you can skip a day.
 
 What is imported from them below:
 
@@ -43,8 +43,8 @@ def subsequent_mask(size: int) -> Bool[Tensor, "1 size size"]:
 class DecoderLayer(nn.Module):
     """Apply masked self-attention, cross-attention to the encoder's output, and the feed-forward network.
 
-    - `size` is d_model, and `norm` is `"post"` or `"pre"`. `dropout` is that of all three residual
-      connections.
+    - `size` is d_model, and `norm` is `"post"` or `"pre"`. `dropout` is the probability in all three
+      residual connections.
     - `self_attn` (self-attention) and `src_attn` (cross-attention to the source) are called as
       `self_attn(query, key, value, mask)`; `feed_forward` is called on `(B, T, d_model)`.
     - The attributes `self_attn`, `src_attn` and `feed_forward` are the parts, as given.
@@ -77,7 +77,7 @@ class DecoderLayer(nn.Module):
         """Return the layer's output; `memory` is the encoder's output.
 
         - The result has the shape and dtype of `x`, the target's vectors.
-        - `memory` is the encoder's output. It is used as it is and not normalized again.
+        - `memory` is the encoder's output. Use it as given, without another norm.
         - `src_mask`, `(B, 1, S)`, is True at the source tokens that may be attended to; `tgt_mask`,
           `(B, T, T)`, is True at the target tokens that may be attended to.
         """
@@ -91,7 +91,7 @@ class Decoder(nn.Module):
     """Apply N decoder layers in turn, all to the same memory; in pre-norm, a final LayerNorm follows.
 
     - `layer` is copied `n` times; its `size` and `norm` are read. `layers` holds the copies.
-    - `norm` is a `LayerNorm` in pre-norm only; None in post-norm.
+    - `norm` is a `LayerNorm` in pre-norm, and None in post-norm.
 
     Source: Vaswani et al. 2017, §3.1; the final norm of pre-norm: Xiong et al. 2020, table 1.
     """

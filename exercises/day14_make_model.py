@@ -4,8 +4,8 @@ Lesson  course lesson 14
 Hints   course hint 14
 Check   course watch 14    (checks at every save; `course check 14` checks once)
 
-Replace each `raise NotImplementedError` with your own code. The numbered comments are a way there; you may
-take another. Earlier days' parts come from the reference, so a day can be skipped.
+Replace each `raise NotImplementedError` with your own code. The numbered comments show one way; you may
+choose another. Earlier days' parts come from the reference, so you can skip a day.
 `Raises` lists what the reference refuses; no check tests that your code refuses it too.
 
 What is imported from them below:
@@ -158,8 +158,8 @@ def make_model(
       bias.
     - Return an `EncoderDecoder` whose `src_embed` and `tgt_embed` are each an
       `nn.Sequential(Embeddings, PositionalEncoding)`.
-    - Every weight matrix but the embedding matrices is Xavier uniform, each drawn independently. The
-      embedding matrices stay as `Embeddings` initializes them.
+    - Every weight matrix except the embedding matrices is drawn independently, by Xavier uniform
+      initialization. The embedding matrices stay as `Embeddings` initializes them.
     - No two of the attentions, feed-forward networks or layers share a parameter.
 
     Raises:

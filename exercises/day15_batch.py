@@ -4,8 +4,8 @@ Lesson  course lesson 15
 Hints   course hint 15
 Check   course watch 15    (checks at every save; `course check 15` checks once)
 
-Replace each `raise NotImplementedError` with your own code. The numbered comments are a way there; you may
-take another. Earlier days' parts come from the reference, so a day can be skipped.
+Replace each `raise NotImplementedError` with your own code. The numbered comments show one way; you may
+choose another. Earlier days' parts come from the reference, so you can skip a day.
 `Raises` lists what the reference refuses; no check tests that your code refuses it too.
 
 What is imported from them below:
@@ -31,8 +31,8 @@ class Batch:
 
     - `src` holds source tokens `(B, S)`, short sequences padded with `pad`. The attribute `src` is the
       same tensor.
-    - `tgt` holds target tokens `(B, T)`, each from its start symbol to its end symbol; None where there
-      is only a source.
+    - `tgt` holds target tokens `(B, T)`, each from its start symbol to its end symbol; it is None if
+      there is only a source.
     - The attribute `tgt` holds all but the last token, and `tgt_y` all but the first.
     - `ntokens` is a 0-d tensor (an int will do).
     - Without a target, `tgt`, `tgt_y`, `tgt_mask` and `ntokens` are None.

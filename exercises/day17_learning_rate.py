@@ -4,8 +4,8 @@ Lesson  course lesson 17
 Hints   course hint 17
 Check   course watch 17    (checks at every save; `course check 17` checks once)
 
-Replace each `raise NotImplementedError` with your own code. The numbered comments are a way there; you may
-take another. Earlier days' parts come from the reference, so a day can be skipped.
+Replace each `raise NotImplementedError` with your own code. The numbered comments show one way; you may
+choose another. Earlier days' parts come from the reference, so you can skip a day.
 `Raises` lists what the reference refuses; no check tests that your code refuses it too.
 """
 
@@ -16,11 +16,11 @@ def rate(step: int, model_size: int, factor: float, warmup: int) -> float:
         lrate ∝ step        up to the warm-up's end
         lrate ∝ 1/√step     from there on
 
-    - `step` counts optimizer steps from 1; 0 is taken as 1. PyTorch's `LambdaLR` counts from 0, so pass
-      it a function that returns `rate(step + 1, …)`.
+    - `step` counts optimizer steps from 1; treat 0 as 1. PyTorch's `LambdaLR` counts from 0, so pass it
+      a function that returns `rate(step + 1, …)`.
     - `model_size` is d_model. `factor` is 1 in the paper.
-    - `warmup` is the step at which the learning rate is highest, 4000 in the paper. There it is
-      factor / √(model_size · warmup).
+    - `warmup` is the step at which the learning rate is highest, 4000 in the paper. At this step, the
+      learning rate is factor / √(model_size · warmup).
 
     Raises:
         ValueError: a warm-up of less than one step, a negative step, or a `model_size` below 1.

@@ -4,8 +4,8 @@ Lesson  course lesson 18
 Hints   course hint 18
 Check   course watch 18    (checks at every save; `course check 18` checks once)
 
-Replace each `raise NotImplementedError` with your own code. The numbered comments are a way there; you may
-take another. Earlier days' parts come from the reference, so a day can be skipped.
+Replace each `raise NotImplementedError` with your own code. The numbered comments show one way; you may
+choose another. Earlier days' parts come from the reference, so you can skip a day.
 `Raises` lists what the reference refuses; no check tests that your code refuses it too.
 
 What is imported from them below:
@@ -48,11 +48,11 @@ def run_epoch(
     - `model` is put into training mode if there is an optimizer, otherwise into evaluation mode, in
       which no gradient is computed.
     - `loss` maps log-probabilities `(B·T, V)` and targets `(B·T,)` to their summed loss.
-    - `optimizer` steps once after every `accumulate` batches, and once after those left at the end.
-      Gradients from before the call are discarded. `scheduler` steps once after each step of the
-      optimizer.
-    - `accumulate` is the number of batches whose gradients are added up for one step. k batches
-      accumulated give the step that one batch of all their sequences would. Without a real token the
+    - `optimizer` steps once after every `accumulate` batches, and once after the batches that remain at
+      the end. Gradients from before the call are discarded. `scheduler` steps once after each step of
+      the optimizer.
+    - `accumulate` is the number of batches whose gradients are added up for one step. Accumulating k
+      batches has the same result as one batch of all their sequences. Without any real token, the
       gradient is 0.
     - Return a float. Losses in half precision are added up in a wider dtype, because half precision may
       not be able to represent their sum.

@@ -4,8 +4,8 @@ Lesson  course lesson 19
 Hints   course hint 19
 Check   course watch 19    (checks at every save; `course check 19` checks once)
 
-Replace each `raise NotImplementedError` with your own code. The numbered comments are a way there; you may
-take another. Earlier days' parts come from the reference, so a day can be skipped.
+Replace each `raise NotImplementedError` with your own code. The numbered comments show one way; you may
+choose another. Earlier days' parts come from the reference, so you can skip a day.
 `Raises` lists what the reference refuses; no check tests that your code refuses it too.
 
 What is imported from them below:
@@ -45,11 +45,11 @@ def greedy_decode(
     - `model` is an `EncoderDecoder` that its caller has put in evaluation mode. Its decoder is called
       with a causal mask, as in training.
     - `src_mask` is True at real tokens. `start` is the symbol that every target began with in training.
-    - `max_len` is the maximum length of a row, the start symbol included.
+    - `max_len` is the maximum length of a row, including the start symbol.
     - `end` is the symbol that ends a row; None means that every row continues to
       `max_len`.
-    - Return int64 tokens `(B, t)`, t ≤ max_len. A row keeps its `end`, and has 0 after it; t is the
-      length of the longest row. With `end=None` the shape is exactly `(B, max_len)`.
+    - Return int64 tokens `(B, t)`, t ≤ max_len. A row keeps its `end`, followed by 0; t is the length
+      of the longest row. With `end=None` the shape is exactly `(B, max_len)`.
     - No gradient is recorded.
 
     Raises:

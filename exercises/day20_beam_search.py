@@ -4,8 +4,8 @@ Lesson  course lesson 20
 Hints   course hint 20
 Check   course watch 20    (checks at every save; `course check 20` checks once)
 
-Replace each `raise NotImplementedError` with your own code. The numbered comments are a way there; you may
-take another. Earlier days' parts come from the reference, so a day can be skipped.
+Replace each `raise NotImplementedError` with your own code. The numbered comments show one way; you may
+choose another. Earlier days' parts come from the reference, so you can skip a day.
 `Raises` lists what the reference refuses; no check tests that your code refuses it too.
 
 What is imported from them below:
@@ -53,15 +53,15 @@ def beam_search(
     - `model` is an `EncoderDecoder` that its caller has put in evaluation mode.
     - `src_mask` is True at real tokens. `start` is the symbol that every target began with in training,
       and `end` the symbol that ends a hypothesis.
-    - `max_len` is the maximum length of a row, the start symbol included. A hypothesis that is cut off
-      there competes on equal terms with those that ended.
-    - `beam` is the number of hypotheses in each row. It may be greater than the number of tokens. 1 is
-      greedy decoding; a beam so wide that nothing is ever cut is exhaustive search.
+    - `max_len` is the maximum length of a row, including the start symbol. A hypothesis that is cut off
+      there competes on equal terms with hypotheses that ended.
+    - `beam` is the number of hypotheses in each row. It may be greater than the number of tokens. A
+      beam of 1 is greedy decoding; a beam so wide that no hypothesis is ever dropped is exhaustive
+      search.
     - `alpha` is the exponent of the length penalty; 0 means no penalty.
-    - Return the best hypothesis of each row in the format of `greedy_decode`: int64 `(B, t)`,
-      t ≤ max_len the length of the longest, `end` kept, 0 after it.
-    - No gradient is recorded. Log-probabilities of half precision are added up
-      in float32.
+    - Return the best hypothesis of each row in the format of `greedy_decode`: int64 `(B, t)`, where t ≤
+      max_len is the length of the longest row; a row keeps its `end`, followed by 0.
+    - No gradient is recorded. Log-probabilities in half precision are added up in float32.
 
     Raises:
         ValueError: `max_len` or `beam` below 1, or a negative `alpha`.

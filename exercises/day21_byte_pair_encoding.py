@@ -4,8 +4,8 @@ Lesson  course lesson 21
 Hints   course hint 21
 Check   course watch 21    (checks at every save; `course check 21` checks once)
 
-Replace each `raise NotImplementedError` with your own code. The numbered comments are a way there; you may
-take another. Earlier days' parts come from the reference, so a day can be skipped.
+Replace each `raise NotImplementedError` with your own code. The numbered comments show one way; you may
+choose another. Earlier days' parts come from the reference, so you can skip a day.
 `Raises` lists what the reference refuses; no check tests that your code refuses it too.
 """
 
@@ -18,8 +18,8 @@ def train_bpe(text: str, vocab_size: int) -> "BPE":
     """Learn a vocabulary by repeatedly merging the most frequent pair of adjacent ids.
 
     - `text` is one sequence: nothing splits it into words first.
-    - `vocab_size` is the total number of ids, the 256 bytes included.
-    - Return a `BPE` of vocab_size − 256 merges, or fewer where no pair is left.
+    - `vocab_size` is the total number of ids, including the 256 bytes.
+    - Return a `BPE` of vocab_size − 256 merges, or fewer if no pair is left.
     - Every adjacent pair counts (`aaa` has two). A pair that occurs only once is merged, too. Of equally
       frequent pairs, the one that occurs first in the sequence is merged.
 

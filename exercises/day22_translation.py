@@ -4,8 +4,8 @@ Lesson  course lesson 22
 Hints   course hint 22
 Check   course watch 22    (checks at every save; `course check 22` checks once)
 
-Replace each `raise NotImplementedError` with your own code. The numbered comments are a way there; you may
-take another. Earlier days' parts come from the reference, so a day can be skipped.
+Replace each `raise NotImplementedError` with your own code. The numbered comments show one way; you may
+choose another. Earlier days' parts come from the reference, so you can skip a day.
 `Raises` lists what the reference refuses; no check tests that your code refuses it too.
 
 What is imported from them below:
@@ -32,11 +32,11 @@ def bleu(hypotheses: Sequence[str], references: Sequence[Sequence[str]]) -> floa
     `references[k][i]` is the k-th reference of sentence i.
 
     - `hypotheses` holds one translation per sentence, and `references` streams of references.
-    - Return the score that `sacrebleu.corpus_bleu(hypotheses, references).score` gives. Tokens are as
-      `tokenize_13a` returns them; case matters.
-    - Orders n without a match are smoothed: the first counts 1/2 of a match, the second 1/4, the third
-      1/8, as "exp" smoothing does.
-    - The score is 0 where nothing matches at all, or no hypothesis has 4 tokens.
+    - Return the same score as `sacrebleu.corpus_bleu(hypotheses, references).score`. `tokenize_13a`
+      splits the text into tokens; case matters.
+    - Orders n without a match are smoothed, as in "exp" smoothing: the first such order counts as 1/2
+      of a match, the second as 1/4, the third as 1/8.
+    - The score is 0 if nothing matches at all, or if no hypothesis has 4 tokens.
 
     Raises:
         ValueError: no references, streams that differ in length, or a string instead of a stream.
@@ -60,8 +60,8 @@ def token_batches(
     - `pairs` are `(source ids, target ids)`.
     - `max_tokens` is the maximum size of a padded batch:
       len(batch) × (longest source + longest target).
-    - Yield lists of pairs, none empty. Every pair is in exactly one, uncut. A pair that is too long for
-      any batch has a batch of its own.
+    - Yield lists of pairs; no list is empty. Every pair is in exactly one list, and is not shortened. A
+      pair that is too long for any batch gets a batch of its own.
 
     Raises:
         ValueError: `max_tokens` below 1.

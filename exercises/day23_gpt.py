@@ -4,8 +4,8 @@ Lesson  course lesson 23
 Hints   course hint 23
 Check   course watch 23    (checks at every save; `course check 23` checks once)
 
-Replace each `raise NotImplementedError` with your own code. The numbered comments are a way there; you may
-take another. Earlier days' parts come from the reference, so a day can be skipped.
+Replace each `raise NotImplementedError` with your own code. The numbered comments show one way; you may
+choose another. Earlier days' parts come from the reference, so you can skip a day.
 `Raises` lists what the reference refuses; no check tests that your code refuses it too.
 
 What is imported from them below:
@@ -49,8 +49,8 @@ class CausalSelfAttention(nn.Module):
       from 0, has features i·d_k to (i+1)·d_k − 1.
     - Attend by PyTorch's `F.scaled_dot_product_attention`, by day 8's `attention` (from `implementation`),
       or by code of your own.
-    - `w_o` is an `nn.Linear(d_model, d_model)` with a bias. The state dict holds the parameters of these
-      two, and nothing else.
+    - `w_o` is an `nn.Linear(d_model, d_model)` with a bias. The state dict holds the parameters of
+      `w_qkv` and `w_o`, and nothing else.
 
     Raises:
         ValueError: n_heads does not divide d_model.
@@ -85,17 +85,18 @@ class GPT(nn.Module):
         logits = LN(h_N) W_eᵀ
 
     - `config` is stored as given; `generate` reads `config.context`.
-    - `embed` is W_e, an `nn.Embedding(vocab, d_model)`. It is the output projection, too: the head is tied,
-      has no bias, and is no parameter of its own.
+    - `embed` is W_e, an `nn.Embedding(vocab, d_model)`. It is the output projection, too: the head is
+      tied, has no bias, and is not a separate parameter.
     - `positions` is W_p, an `nn.Embedding(context, d_model)`, learned.
     - `blocks` is an `nn.ModuleList` of N `Block`s, each with a `CausalSelfAttention` and a `FeedForward`.
     - `norm` is the final `LayerNorm(d_model)`.
-    - The state dict holds the parameters of these four, and nothing else.
-    - Every matrix, both embeddings included, is initialized from N(0, 0.02²). Those that write to the
-      residual stream, each block's `self_attn.w_o` and `feed_forward.w_2`, have a standard deviation of
-      0.02 / √(2 N): there are 2 N of them. Biases are 0, and gains 1. Every block is drawn independently.
-    - `config.dropout` applies to the sum of the embeddings, to attention weights, and to each sublayer's
-      output. `d_ff` does not follow d_model: it is a field of its own.
+    - The state dict holds the parameters of these four modules, and nothing else.
+    - Every matrix, including both embeddings, is initialized from N(0, 0.02²). Only the 2 N matrices
+      that write to the residual stream, each block's `self_attn.w_o` and `feed_forward.w_2`, have a
+      standard deviation of 0.02 / √(2 N). Biases are initialized to 0, and gains to 1. Every block is
+      drawn independently.
+    - `config.dropout` applies to the sum of the embeddings, to attention weights, and to each
+      sublayer's output. `d_ff` does not depend on d_model: it is a separate field.
 
     Raises:
         ValueError: n_heads does not divide d_model.
@@ -116,7 +117,7 @@ class GPT(nn.Module):
         """Return the logits of the token after each position, without a softmax.
 
         - `tokens` are ids `(B, T)`, T ≤ context. There is no padding: the first token of a row is at position
-          0. Where a shorter row is filled up at its end, the logits before the filling do not change.
+          0. If a shorter row is padded at its end, the logits before the padding do not change.
         - The logits `(B, T, V)` have the weights' dtype. Row t scores the token after `tokens[:, t]`, from
           `tokens[:, :t + 1]` alone. T = 0 gives `(B, 0, V)`.
 

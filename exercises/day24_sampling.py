@@ -4,8 +4,8 @@ Lesson  course lesson 24
 Hints   course hint 24
 Check   course watch 24    (checks at every save; `course check 24` checks once)
 
-Replace each `raise NotImplementedError` with your own code. The numbered comments are a way there; you may
-take another. Earlier days' parts come from the reference, so a day can be skipped.
+Replace each `raise NotImplementedError` with your own code. The numbered comments show one way; you may
+choose another. Earlier days' parts come from the reference, so you can skip a day.
 `Raises` lists what the reference refuses; no check tests that your code refuses it too.
 """
 
@@ -33,12 +33,13 @@ def distribution(
 
     - `logits` are scores `(…, V)` with any leading batch dimensions, V ≥ 1. A logit of −∞ is a token that is
       never drawn; each row has a finite logit.
-    - `temperature` is τ. Below 1 it favors the likely tokens, above 1 the unlikely. At 0 the most likely
-      token, that of the lowest id among equals, has probability 1, whatever k and p are.
-    - `top_k` keeps the tokens with the k-th largest logit or more. Tokens that tie with the k-th all stay,
-      so there may be more than k. With None, V or more, all stay.
-    - `top_p` is p, from 0 to 1. Equally likely tokens enter the nucleus in the order of their ids. 0 leaves
-      the most likely token; with None or 1 all stay.
+    - `temperature` is τ. Below 1 it favors the likely tokens, above 1 the unlikely. At 0, the most
+      likely token has probability 1, whatever k and p are; among equally likely tokens, the one with
+      the lowest id.
+    - `top_k` keeps the tokens with the k-th largest logit or more. All tokens that tie with the k-th
+      stay, so there may be more than k. With None, or with V or more, all tokens stay.
+    - `top_p` is p, from 0 to 1. Equally likely tokens enter the nucleus in the order of their ids. With
+      0, only the most likely token stays; with None or 1, all tokens stay.
     - Return probabilities `(…, V)` in the dtype of `logits`: each row sums to 1, to rounding, and is
       exactly 0 where a token cannot be drawn. Half-precision inputs are computed in
       float32.
@@ -69,10 +70,10 @@ def sample(
     """Draw one token from each row's `distribution`, independently of the other rows.
 
     - `temperature`, `top_k` and `top_p` are those of `distribution`.
-    - `generator` is the source of randomness, on the device of `logits`; None for torch's own. Draws from
-      equal states are equal, and a draw advances the state.
-    - Return int64 ids `(…)`, one for each row: logits `(V,)` give a 0-d tensor. A token of probability 0 is
-      never drawn.
+    - `generator` is the source of randomness, on the device of `logits`; None means torch's global one.
+      Draws from equal states are equal, and a draw advances the state.
+    - Return int64 ids `(…)`, one for each row: for logits `(V,)`, a 0-d tensor. A token of probability
+      0 is never drawn.
 
     Raises:
         ValueError: as `distribution` does.
@@ -96,8 +97,8 @@ def generate(
 
     A text longer than `model.config.context` is cut off at the left for the model.
 
-    - `model` maps tokens `(B, t)` to logits `(B, t, V)`, and reads at most `model.config.context` tokens at
-      once, such as a `GPT`. Of a longer text it reads the last `context` tokens.
+    - `model` maps tokens `(B, t)` to logits `(B, t, V)`, and reads at most `model.config.context`
+      tokens at once, such as a `GPT`. It reads the last `context` tokens of a longer text.
     - `tokens` are prompts, int64 ids `(B, T)` of one length T ≥ 1, which may exceed the context.
     - `temperature`, `top_k`, `top_p` and `generator` are those of `sample`. With `max_new_tokens=0`
       nothing is added.

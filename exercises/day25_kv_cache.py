@@ -4,8 +4,8 @@ Lesson  course lesson 25
 Hints   course hint 25
 Check   course watch 25    (checks at every save; `course check 25` checks once)
 
-Replace each `raise NotImplementedError` with your own code. The numbered comments are a way there; you may
-take another. Earlier days' parts come from the reference, so a day can be skipped.
+Replace each `raise NotImplementedError` with your own code. The numbered comments show one way; you may
+choose another. Earlier days' parts come from the reference, so you can skip a day.
 `Raises` lists what the reference refuses; no check tests that your code refuses it too.
 
 What is imported from them below:
@@ -37,12 +37,12 @@ class KVCache:
     new chunk, so `length` still is the position of the chunk's first token.
 
     - `n_layers` is N, the number of layers that store something, `batch` is B, the number of rows, and
-      `n_heads` is h, the number of heads of keys and values: where several query heads share them, as on
-      day 31, the number of key-value heads. `max_len` is the maximum number of tokens in a row.
+      `n_heads` is h, the number of heads of keys and values. If several query heads share them, as on
+      day 31, this is the number of key/value heads. `max_len` is the maximum number of tokens in a row.
     - `keys` and `values` are the only tensors. Both exist from the beginning, on torch's default device and
       in its default dtype. The first chunk decides: while the cache is empty it takes the chunk's device
       and dtype. Positions that are not yet written may hold any numbers.
-    - `length` is an int, 0 at first. It grows when the last of the layers has its chunk.
+    - `length` is an int, 0 at first. It grows when the last layer has stored its chunk.
 
     Raises:
         ValueError: a size below 1.
@@ -66,10 +66,10 @@ class KVCache:
 
         - `layer` is the index of the layer. `key` holds the chunk's keys, `(B, h, T, d_k)`, and `value` its
           values; T may be 0.
-        - Return all keys and all values of that layer up to now, the chunk's at the end: `(B, h, T_k, d_k)`
-          each, in the order in which they came. They may be views into the cache: their caller reads them
-          before the next `reorder`, and does not write into them.
-        - The cache stores numbers without a graph: what is returned does not require a gradient, and the
+        - Return all keys and all values of that layer so far, in order, with the chunk's at the end. Both
+          are `(B, h, T_k, d_k)`. They may be views into the cache: the caller reads them before the next
+          `reorder`, and does not write into them.
+        - The cache stores numbers without a graph: the returned tensors do not require a gradient, and the
           chunk's graph is not kept.
 
         Raises:
@@ -85,8 +85,8 @@ class KVCache:
     def reorder(self, rows: Int[Tensor, " B"]) -> None:
         """Reorder the batch for beam search: row i becomes what row `rows[i]` was.
 
-        `rows` is int64 `(B,)`, each from 0 to B − 1. Rows may repeat, or be left out. It may be called in the
-        middle of a step, when some layers hold more tokens than others.
+        `rows` is int64 `(B,)`, each from 0 to B − 1. Rows may repeat, or be left out. `reorder` may be
+        called in the middle of a step, when some layers hold more tokens than others.
 
         Raises:
             ValueError: a shape or dtype other than int64 `(B,)`, or a row index out of range (checked
@@ -122,12 +122,12 @@ class CachedSelfAttention(CausalSelfAttention):
     ) -> Float[Tensor, "B T d_model"]:
         """Attend from each token of a chunk to itself and to all earlier tokens.
 
-        - `x` is the chunk, `(B, T, d_model)`; T may be 0. The result has its shape and dtype. Chunks that
-          make up a text give, one after the other, what the full text gives at once, up to rounding.
+        - `x` is the chunk, `(B, T, d_model)`; T may be 0. The result has its shape and dtype. If a text is
+          passed in chunks, one after the other, the results are those of the full text, up to rounding.
         - `cache` holds the earlier tokens. The chunk's keys and values are appended to it. No gradient
-          passes through keys and values from a cache: it is for decoding, not for training. Where it is None
-          the chunk is the full text, and the result is that of day 23, gradients included.
-        - `layer` is the index of this layer in the cache. It is always given where a cache is.
+          passes through keys and values from a cache: a cache is for decoding, not for training. If `cache`
+          is None, the chunk is the full text, and the result is that of day 23, including gradients.
+        - `layer` is the index of this layer in the cache. It is always given if a cache is given.
 
         Raises:
             ValueError: a cache without the index of its layer, and as `KVCache.update` does.

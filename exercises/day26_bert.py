@@ -4,8 +4,8 @@ Lesson  course lesson 26
 Hints   course hint 26
 Check   course watch 26    (checks at every save; `course check 26` checks once)
 
-Replace each `raise NotImplementedError` with your own code. The numbered comments are a way there; you may
-take another. Earlier days' parts come from the reference, so a day can be skipped.
+Replace each `raise NotImplementedError` with your own code. The numbered comments show one way; you may
+choose another. Earlier days' parts come from the reference, so you can skip a day.
 `Raises` lists what the reference refuses; no check tests that your code refuses it too.
 
 What is imported from them below:
@@ -71,13 +71,13 @@ def mask_tokens(
     - `tokens` are int64 ids of any shape, such as `(B, T)`; the tensor may be empty.
     - `special` are ids that are never selected, such as those of padding, [CLS] and [SEP], as a list,
       tuple or set; it may be empty. `mask_id` need not be among them: text does not contain it.
-    - With p = 0 no token is selected, with p = 1 all but the special ones.
+    - With p = 0 no token is selected; with p = 1, all tokens except the special ones are.
     - `generator` is the source of randomness, on the device of `tokens`; None means PyTorch's own.
       Equal states give equal results, and a call changes the state.
-    - Return inputs and labels, in that order: new tensors with the shape, dtype and device of
-      `tokens`, which is not changed. The label of a selected token is the original token, also where
-      the input keeps it. All other labels are −100, and all other inputs are unchanged.
-    - A random token may be any of the V, special ones and the original included.
+    - Return inputs and labels, in that order: new tensors with the shape, dtype and device of `tokens`,
+      which is not changed. The label of a selected token is the original token, even if the input still
+      contains it. All other labels are −100, and all other inputs are unchanged.
+    - A random token may be any of the V tokens, including special tokens and the original.
     - Every token is drawn independently: a row may have more or fewer selected tokens than p · T, or
       none.
 
@@ -106,8 +106,8 @@ class BERT(nn.Module):
     N(0, 0.02²), truncated at ±0.04, biases to 0 and gains to 1.
 
     - `config` is a `BERTConfig`, stored as given.
-    - `embed` is W_e, `nn.Embedding(vocab, d_model)`, without a padding index. It is the output layer
-      as well, which has no other matrix.
+    - `embed` is W_e, `nn.Embedding(vocab, d_model)`, without a padding index. The output layer uses
+      this matrix, too, and has no other.
     - `positions` is W_p, `nn.Embedding(context, d_model)`, and `segments` is W_s,
       `nn.Embedding(config.segments, d_model)`.
     - `norm` is a `LayerNorm(d_model, eps)`, applied to the sum of the three, before the dropout.
@@ -115,7 +115,7 @@ class BERT(nn.Module):
       and the config's dropout on attention weights and on both residual branches.
     - `transform` is a `Transform(d_model, eps)`, and `bias` is b, a parameter `(V,)` that is not
       tied.
-    - These seven hold all parameters, and nothing else is in the state dict.
+    - These seven attributes hold all parameters, and nothing else is in the state dict.
 
     Raises:
         ValueError: n_heads does not divide d_model; more tokens than `context`, segments that are not shaped

@@ -4,8 +4,8 @@ Lesson  course lesson 27
 Hints   course hint 27
 Check   course watch 27    (checks at every save; `course check 27` checks once)
 
-Replace each `raise NotImplementedError` with your own code. The numbered comments are a way there; you may
-take another. Earlier days' parts come from the reference, so a day can be skipped.
+Replace each `raise NotImplementedError` with your own code. The numbered comments show one way; you may
+choose another. Earlier days' parts come from the reference, so you can skip a day.
 `Raises` lists what the reference refuses; no check tests that your code refuses it too.
 
 What is imported from them below:
@@ -72,9 +72,9 @@ def relative_position_bucket(
     - `relative_position` holds integers of any shape, key position − query position.
     - `num_buckets` is at least 2, or 4 if `bidirectional`; `max_distance` is above m.
     - All distances from D on share the last bucket of their direction.
-    - Return int64, in the shape and on the device of `relative_position`, from 0 to num_buckets − 1.
-      ⌊ ⌋ is of the true value, not of a rounded one: with 32 buckets, bidirectional, and D = 128,
-      bucket 10 begins at distance 16 exactly.
+    - Return int64, in the shape and on the device of `relative_position`, from 0 to num_buckets − 1. ⌊
+      ⌋ rounds down the exact value, not a value with a rounding error: with 32 buckets, bidirectional,
+      and D = 128, bucket 10 begins at distance 16 exactly.
 
     Raises:
         ValueError: `num_buckets` too small, or `max_distance` at most m.
@@ -101,16 +101,16 @@ class T5(nn.Module):
     N(0, 1/d_model), a linear layer with n inputs from N(0, 1/n), but `w_q` from N(0, 1/(n · d_k)).
 
     - `config` is a `T5Config`, stored as given.
-    - `embed` is E, `nn.Embedding(vocab, d_model)`, of source and target. It is the output layer as
-      well, which has no bias and is not a separate parameter.
+    - `embed` is E, `nn.Embedding(vocab, d_model)`, shared by source and target. The output layer uses
+      E, too: it has no bias and is not a separate parameter.
     - `encoder_bias` and `decoder_bias` are `nn.Embedding(num_buckets, n_heads)`, one table per stack.
-      (Published weights store it in the first layer.)
+      (Published weights store the table in the first layer.)
     - `encoder` is the pre-norm `Encoder` of day 12, whose layers have a `BiasedAttention` and a
       `FeedForward`, and whose norms, in the layers and at its end, are `rms_normed`. Its mask
       argument takes the bias, `(1|B, 1|h, 1|T_q, T_k)`: the layers only pass it on.
     - `decoder` is built likewise from the `Decoder` of day 13. Cross-attention has no table.
-    - These five hold all parameters, and nothing else is in the state dict. Gains are initialized to
-      1.
+    - These five attributes hold all parameters, and nothing else is in the state dict. Gains are
+      initialized to 1.
 
     Raises:
         ValueError: a mask that is not boolean or has a wrong shape; `num_buckets` or `max_distance` that
@@ -175,8 +175,8 @@ class T5(nn.Module):
           that `Batch` of day 15 makes.
         - The logits are `(B, T, V)`, in the weights' dtype: row t is for the token after `tgt[:, t]`. No
           softmax is applied.
-        - S and T may be any length, 0 too. Where a query may attend to nothing, as to a source of padding
-          alone, that attention gives 0.
+        - S and T may have any length, including 0. If a query may attend to nothing, such as to a source of
+          only padding, that attention returns 0.
         """
         # 1. Encode, and decode.
         # 2. Multiply by the embeddings, and divide by √d_model: E has a standard deviation of 1.

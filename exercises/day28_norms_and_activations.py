@@ -4,8 +4,8 @@ Lesson  course lesson 28
 Hints   course hint 28
 Check   course watch 28    (checks at every save; `course check 28` checks once)
 
-Replace each `raise NotImplementedError` with your own code. The numbered comments are a way there; you may
-take another. Earlier days' parts come from the reference, so a day can be skipped.
+Replace each `raise NotImplementedError` with your own code. The numbered comments show one way; you may
+choose another. Earlier days' parts come from the reference, so you can skip a day.
 `Raises` lists what the reference refuses; no check tests that your code refuses it too.
 """
 
@@ -39,7 +39,7 @@ class RMSNorm(nn.Module):
     def forward(self, x: Float[Tensor, "*batch features"]) -> Float[Tensor, "*batch features"]:
         """Normalize the last axis, in float32 at least.
 
-        - The mean square is each vector's own.
+        - Each vector has its own mean square.
         - The result has the shape and dtype of `x`, whatever the dtype of `gain`. float16 and bfloat16
           are computed in float32, and float64 in float64, so the result is correct to the dtype's
           rounding. Features of 300, whose squares float16 cannot represent, are normalized correctly.
@@ -80,11 +80,11 @@ class GroupNorm(nn.Module):
     def forward(self, x: Float[Tensor, "*batch features"]) -> Float[Tensor, "*batch features"]:
         """Normalize the groups of the last axis, in float32 at least; σ² is the biased variance.
 
-        - The divisor of σ² is the group's size.
+        - σ² divides by the size of the group.
         - The result has the shape and dtype of `x`, whatever the dtype of `gain`. float16 and bfloat16
           are computed in float32, and float64 in float64. A mean of 1000 with a standard deviation of 0.1
           in float32 is normalized correctly.
-        - Groups of one feature return the bias.
+        - The result for a group of one feature is the bias.
 
         Raises:
             ValueError: vectors whose width is not `features`.
@@ -130,7 +130,8 @@ def mish(x: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
     - `x` has any shape, and may be empty.
     - The result has the shape and dtype of `x`. float16 and bfloat16 are computed in float32, so the
       result is correct to the dtype's rounding.
-    - Features of ±10⁴, where eˣ overflows, return x and 0, with gradients of 1 and 0.
+    - For features of 10⁴ and −10⁴, where eˣ overflows, the result is x and 0, with gradients of 1 and
+      0.
 
     Source: Misra 2019, *Mish: A Self Regularized Non-Monotonic Activation Function*.
     """
@@ -166,7 +167,7 @@ class SwiGLU(nn.Module):
     def forward(self, x: Float[Tensor, "*batch d_model"]) -> Float[Tensor, "*batch d_model"]:
         """Transform each position on its own.
 
-        The result has the shape and dtype of `x`, `(…, d_model)`. Positions do not see each other here.
+        The result has the shape and dtype of `x`, `(…, d_model)`. Each position is computed separately.
         """
         # 1. Compute the gate: the Swish of one projection.
         # 2. Multiply by the other projection, and project back to d_model.

@@ -4,8 +4,8 @@ Lesson  course lesson 29
 Hints   course hint 29
 Check   course watch 29    (checks at every save; `course check 29` checks once)
 
-Replace each `raise NotImplementedError` with your own code. The numbered comments are a way there; you may
-take another. Earlier days' parts come from the reference, so a day can be skipped.
+Replace each `raise NotImplementedError` with your own code. The numbered comments show one way; you may
+choose another. Earlier days' parts come from the reference, so you can skip a day.
 `Raises` lists what the reference refuses; no check tests that your code refuses it too.
 """
 
@@ -26,7 +26,7 @@ def rope_angles(
 
     - `head_dim` is d, an even number. The positions are 0 to `max_len` − 1; a `max_len` of 0 returns an
       empty tensor.
-    - The larger `base`, the more slowly the last pairs rotate.
+    - The larger `base` is, the more slowly the last pairs rotate.
     - Return `(max_len, head_dim / 2)`, on the CPU, in float64. float32 is allowed too, but nothing
       less precise.
 
@@ -59,9 +59,8 @@ def apply_rope(
 
     - `x` holds queries or keys, `(…, T, head_dim)`, usually `(B, h, T, head_dim)`. T may be 0.
     - `offset` is an int for all rows, or an int64 tensor `(B,)` with one position for each row of the
-      first axis, as where prompts of different lengths are continued. Token t is at position offset +
-      t.
-    - `layout` holds for `x` and for the result alike.
+      first axis, as for prompts of different lengths. Token t is at position offset + t.
+    - `layout` is the layout of both `x` and the result.
     - The result has the shape, dtype and device of `x`, which is not changed. Every pair keeps its
       length.
     - Cosines and sines are computed in the dtype of the angles. Then float16 and bfloat16 are rotated

@@ -4,8 +4,8 @@ Lesson  course lesson 30
 Hints   course hint 30
 Check   course watch 30    (checks at every save; `course check 30` checks once)
 
-Replace each `raise NotImplementedError` with your own code. The numbered comments are a way there; you may
-take another. Earlier days' parts come from the reference, so a day can be skipped.
+Replace each `raise NotImplementedError` with your own code. The numbered comments show one way; you may
+choose another. Earlier days' parts come from the reference, so you can skip a day.
 `Raises` lists what the reference refuses; no check tests that your code refuses it too.
 """
 
@@ -23,9 +23,9 @@ def alibi_slopes(n_heads: int) -> Float[Tensor, " n_heads"]:
     heads those of 2p that are between them: the first, the third, the fifth …
 
     - `n_heads` is h, at least 1; it need not be a power of 2.
-    - Return `(n_heads,)`, positive, in PyTorch's default dtype (float32), correct to its rounding.
-      For 8 heads the slopes are ½, ¼, …, 1/256; for 12 heads these and then 2^−0.5, 2^−1.5, 2^−2.5,
-      2^−3.5, in that order.
+    - Return `(n_heads,)`, positive, in PyTorch's default dtype (float32), correct to its rounding. For
+      8 heads the slopes are ½, ¼, …, 1/256; for 12 heads they are these, followed by 2^−0.5, 2^−1.5,
+      2^−2.5 and 2^−3.5, in that order.
 
     Raises:
         ValueError: `n_heads` below 1.
@@ -50,8 +50,8 @@ def alibi_bias(n_heads: int, t_q: int, t_k: int) -> Float[Tensor, "n_heads t_q t
       keys, at positions 0 to t_k − 1.
     - Return `(n_heads, t_q, t_k)` in the dtype of `alibi_slopes`. It is 0 where query and key are at
       the same position.
-    - Later keys have a bias like earlier ones. With no queries the result is an empty tensor of this
-      shape.
+    - Keys after the query have a bias, too, like keys before it. With no queries the result is an empty
+      tensor of this shape.
 
     Raises:
         ValueError: `n_heads` below 1, `t_q` below 0, or more queries than keys.

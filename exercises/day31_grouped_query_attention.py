@@ -4,8 +4,8 @@ Lesson  course lesson 31
 Hints   course hint 31
 Check   course watch 31    (checks at every save; `course check 31` checks once)
 
-Replace each `raise NotImplementedError` with your own code. The numbered comments are a way there; you may
-take another. Earlier days' parts come from the reference, so a day can be skipped.
+Replace each `raise NotImplementedError` with your own code. The numbered comments show one way; you may
+choose another. Earlier days' parts come from the reference, so you can skip a day.
 `Raises` lists what the reference refuses; no check tests that your code refuses it too.
 
 What is imported from them below:
@@ -56,7 +56,7 @@ class GroupedQueryAttention(nn.Module):
         """Attend from each token to itself and all earlier ones.
 
         - The result has the shape and dtype of `x`, `(B, T, d_model)`. T may be 0.
-        - No tensor has keys or values once for each query head.
+        - No tensor may contain a copy of the keys or values for each query head.
         """
         # 1. Project into heads, attend, and mix the heads by the output projection.
         raise NotImplementedError
@@ -86,7 +86,7 @@ class GroupedQueryAttention(nn.Module):
 
         - `query` holds the last T_q of the T_k positions: keys from a cache come before them. T_q may be
           0.
-        - `key` and `value` are those of all positions.
+        - `key` and `value` hold the keys and values of all positions.
         - Return `(B, T_q, d_model)`, head 0 first, before `w_o`.
 
         Raises:

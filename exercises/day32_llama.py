@@ -4,8 +4,8 @@ Lesson  course lesson 32
 Hints   course hint 32
 Check   course watch 32    (checks at every save; `course check 32` checks once)
 
-Replace each `raise NotImplementedError` with your own code. The numbered comments are a way there; you may
-take another. Earlier days' parts come from the reference, so a day can be skipped.
+Replace each `raise NotImplementedError` with your own code. The numbered comments show one way; you may
+choose another. Earlier days' parts come from the reference, so you can skip a day.
 `Raises` lists what the reference refuses; no check tests that your code refuses it too.
 
 What is imported from them below:
@@ -53,17 +53,16 @@ class LLaMA(nn.Module):
         logits = RMSNorm(h_N) W_oᵀ
 
     - `config` is a `LLaMAConfig`, stored as given. Its `n_heads` is the number of query heads,
-      `n_kv_heads` that of key/value heads, `d_ff` the width of the feed-forward networks' hidden layer,
-      and `eps` that of every norm; `generate` and `new_cache` read it.
+      `n_kv_heads` the number of key/value heads, `d_ff` the width of the feed-forward networks' hidden
+      layer, and `eps` the ε of every norm. `generate` and `new_cache` read the config.
     - `embed` is W_e, an `nn.Embedding(vocab, d_model)`.
     - `blocks` holds N `LLaMABlock(config, angles)` in an `nn.ModuleList`, called as `block(x, cache,
-      layer)`, layers counted from 0. All share one tensor, `rope_angles(d_k, context, base)`. It has
-      numbers even where the weights are made without any, on PyTorch's device "meta".
+      layer)`, layers counted from 0. All blocks share one tensor, `rope_angles(d_k, context, base)`.
+      This tensor has values even if the weights have none, on PyTorch's device "meta".
     - `norm` is the final `RMSNorm(d_model, eps)`.
-    - `head` is W_o, an `nn.Linear(d_model, vocab, bias=False)`, with its own matrix. (Where a
-      published model ties its weights, as LLaMA 3.2 of 1B does, the head is a copy of the embedding
-      matrix.)
-    - These four have all parameters, and nothing else is in the state dict. Every matrix is
+    - `head` is W_o, an `nn.Linear(d_model, vocab, bias=False)`, with its own matrix. (If a published
+      model ties its weights, as LLaMA 3.2 1B does, the head is a copy of the embedding matrix.)
+    - These four modules hold all parameters, and nothing else is in the state dict. Every matrix is
       initialized from N(0, 0.02²), and gains to 1.
 
     Raises:
@@ -89,16 +88,16 @@ class LLaMA(nn.Module):
         The chunk follows what the cache holds; without a cache it is the full text.
 
         - A block takes the chunk's cosines and sines as its fourth argument: `rotation_of(block.self_attn,
-          past, x)` computes them from a block's angles. Without them each block computes its own.
+          past, x)` computes them from a block's angles. Without this argument, each block computes its own.
         - `tokens` holds ids `(B, T)`; T may be 0. There is no padding mask: padding at the end of a
           shorter row does not change what precedes it.
-        - `cache` is one of `new_cache(config, B, max_len)` that has read the tokens before these;
-          afterwards it has read these as well. No gradient passes through it. None: the chunk is the full
-          text.
+        - `cache` was made by `new_cache(config, B, max_len)` and has read the tokens before these;
+          afterwards it has read these as well. No gradient passes through it. If `cache` is None, the chunk
+          is the full text.
         - Return logits `(B, T, V)` in the weights' dtype: row t predicts the token after `tokens[:, t]`,
-          from that token and all before it. No softmax is applied. A text that is read in chunks has the
-          logits of the full text, to the dtype's rounding. In half precision the angles are still those
-          of float32 or better.
+          from that token and all tokens before it. No softmax is applied. A text that is read in chunks has
+          the same logits as the full text, to the dtype's rounding. In half precision, the angles are still
+          in float32 or float64.
 
         Raises:
             ValueError: cache and chunk together exceed `config.context`, or the cache has other layers,

@@ -4,8 +4,8 @@ Lesson  course lesson 33
 Hints   course hint 33
 Check   course watch 33    (checks at every save; `course check 33` checks once)
 
-Replace each `raise NotImplementedError` with your own code. The numbered comments are a way there; you may
-take another. Earlier days' parts come from the reference, so a day can be skipped.
+Replace each `raise NotImplementedError` with your own code. The numbered comments show one way; you may
+choose another. Earlier days' parts come from the reference, so you can skip a day.
 `Raises` lists what the reference refuses; no check tests that your code refuses it too.
 """
 
@@ -34,22 +34,22 @@ def flash_attention(
 
     - `query` is `(…, T_q, d_k)`, `key` `(…, T_k, d_k)` and `value` `(…, T_k, d_v)`, with any leading
       batch dimensions, the same for all three. d_v may differ from d_k. T_q and T_k may be 0.
-    - `block` is the number of queries, and of keys, of a tile. No length need be a multiple of it, or
-      as long. The result depends on it by no more than rounding.
-    - `causal` counts queries from 0. No key is left for any query if T_k = 0, or, with `causal`, for
-      query i if T_k − T_q + i is below 0.
-    - Return the output alone, `(…, T_q, d_v)`, in the inputs' dtype. It is that of `attention` of day
-      8, and so are the gradients of query, key and value.
+    - `block` is the number of queries, and of keys, of a tile. A length does not need to be a multiple
+      of it, and may be shorter. The result depends on `block` only by rounding.
+    - `causal` counts queries from 0. If T_k = 0, no query has a key; with `causal`, query i has no key
+      if T_k − T_q + i is below 0.
+    - Return only the output, `(…, T_q, d_v)`, in the inputs' dtype. The output and the gradients of
+      query, key and value are those of `attention` of day 8.
     - A query that may attend to nothing has an output of exactly 0, never NaN, and passes no gradient
       on.
     - float16 and bfloat16 are upcast to float32 in each tile, and all sums are in float32: the result
-      is that of float32 to the dtype's rounding. float64 is computed in float64.
-    - T_q × T_k numbers per leading index are never in memory at once, in one tensor or in several
-      together: not in the forward pass, not between the passes, not in the backward pass. Memory
-      grows linearly with T_q and T_k, for lengths far above `block`, d_k and d_v.
+      is the float32 result, rounded to the dtype. float64 is computed in float64.
+    - Never have T_q × T_k numbers per leading index in memory at once, in one tensor or in several
+      together: not in the forward pass, between the passes, or in the backward pass. Memory grows
+      linearly with T_q and T_k, for lengths far above `block`, d_k and d_v.
     - For the backward pass only the inputs, the output, and one number per query are saved. You can
-      write a custom autograd function (`torch.autograd.Function`) for that, beside `flash_attention` at
-      the top level of the file: its `forward(ctx, …)` calls `ctx.save_for_backward`, and its
+      write a custom autograd function (`torch.autograd.Function`) for that, next to `flash_attention`
+      at the top level of the file: its `forward(ctx, …)` calls `ctx.save_for_backward`, and its
       `backward(ctx, grad_output)` returns one gradient for each argument of `forward`, None for those
       that are not tensors.
 

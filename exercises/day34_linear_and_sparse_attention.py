@@ -4,8 +4,8 @@ Lesson  course lesson 34
 Hints   course hint 34
 Check   course watch 34    (checks at every save; `course check 34` checks once)
 
-Replace each `raise NotImplementedError` with your own code. The numbered comments are a way there; you may
-take another. Earlier days' parts come from the reference, so a day can be skipped.
+Replace each `raise NotImplementedError` with your own code. The numbered comments show one way; you may
+choose another. Earlier days' parts come from the reference, so you can skip a day.
 `Raises` lists what the reference refuses; no check tests that your code refuses it too.
 """
 
@@ -31,18 +31,18 @@ def linear_attention(
 
     - `query` is `(…, T_q, d_k)`, `key` `(…, T_k, d_k)` and `value` `(…, T_k, d_v)`, with any leading
       batch dimensions. d_v may differ from d_k. T_q and T_k may be 0.
-    - `causal`: query i sees only the keys up to position i; then T_q is T_k.
+    - With `causal`, query i attends only to keys up to position i, and T_q equals T_k.
     - Return `(…, T_q, d_v)` in the inputs' dtype. float16 and bfloat16 are computed in float32, and
-      float64 in float64, so the result is correct to the dtype's rounding, however long the sums.
-    - φ is x + 1 above 0 and eˣ below, and as exact there as eˣ: queries and keys with features of
-      about −20 still weight the values correctly. (In float32, elu(x) + 1 is exactly 0 from −17.4
-      on.)
-    - Where the sum of the weights is exactly 0, as with T_k = 0, the output is 0, never NaN. Nothing
-      else is added to a denominator.
+      float64 in float64, so the result is correct to the dtype's rounding, however long the sums are.
+    - φ(x) is x + 1 for x above 0 and eˣ for x below 0, where it must be as exact as eˣ: queries and
+      keys with features of about −20 still weight the values correctly. (In float32, elu(x) + 1 is
+      exactly 0 from −17.4 on.)
+    - If the sum of the weights is exactly 0, as with T_k = 0, the output is 0, never NaN. Add nothing
+      to a denominator.
     - No intermediate tensor has T_q × T_k numbers. With `causal`, compute in chunks of C tokens, C a
-      constant such as 64: inside a chunk queries meet keys, and for all earlier chunks they use their
-      summed S and Z. There is a state for each chunk, and not for each token: for the backward pass,
-      (T / C) · d_k · d_v numbers are saved, and not T · d_k · d_v.
+      constant such as 64: inside a chunk, multiply queries by keys; for all earlier chunks, use the
+      sums S and Z. Compute a state for each chunk, not for each token: the backward pass then needs (T
+      / C) · d_k · d_v saved numbers, not T · d_k · d_v.
 
     Raises:
         ValueError: `causal`, and T_q is not T_k.
@@ -51,9 +51,9 @@ def linear_attention(
     Linear Attention*, eqs. 4 to 7; causal: eqs. 8 to 12. Their backward pass, §3.3.1, stores no states.
     """
     # 1. Upcast half precision. Make every feature of queries and keys positive: φ.
-    # 2. Two sums are needed for every query: of the weighted values, and of the weights.
-    # 3. Not causal: compute both without comparing each query with each key.
-    # 4. Causal: cut time into chunks, whatever T is.
+    # 2. Every query needs two sums: the sum of the weighted values, and the sum of the weights.
+    # 3. If not causal: compute both sums without comparing each query with each key.
+    # 4. If causal: divide the sequence into chunks, whatever T is.
     # 5. Compute what each query gets from its own chunk,
     # 6. and what it gets from all earlier chunks, for all chunks at once.
     # 7. Combine the two.
@@ -71,13 +71,13 @@ def sliding_window_mask(
     The paper's window w is 2 · window. The first `global_tokens` tokens attend to all, and all to them.
 
     - `size` is the number of tokens; 0 returns an empty mask.
-    - `window` is the maximum distance at which a token sees another one, to the left and to the
-      right: it sees itself and at most 2 · window others. 0 leaves each token itself alone; size − 1
-      or more lets all see all.
-    - `global_tokens` is how many of the first tokens attend to all, and all to them, at any distance.
-      `size` or more lets all see all.
-    - Return a boolean `(1, size, size)` on the CPU, True = may attend, as `subsequent_mask` does. It
-      looks to both sides; `sliding_window_mask(…) & subsequent_mask(size)` is its causal form.
+    - `window` is the maximum distance at which a token attends to another token, to the left and to the
+      right: it attends to itself and to at most 2 · window others. With 0, each token attends only to
+      itself; with size − 1 or more, all tokens attend to all.
+    - The first `global_tokens` tokens attend to all tokens, and all tokens attend to them, at any
+      distance. With `size` or more, all tokens attend to all.
+    - Return a boolean `(1, size, size)` on the CPU, True = may attend, as `subsequent_mask` does. The
+      window covers both sides; `sliding_window_mask(…) & subsequent_mask(size)` is its causal form.
 
     Raises:
         ValueError: `size`, `window` or `global_tokens` below 0.

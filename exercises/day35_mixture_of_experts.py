@@ -4,8 +4,8 @@ Lesson  course lesson 35
 Hints   course hint 35
 Check   course watch 35    (checks at every save; `course check 35` checks once)
 
-Replace each `raise NotImplementedError` with your own code. The numbered comments are a way there; you may
-take another. Earlier days' parts come from the reference, so a day can be skipped.
+Replace each `raise NotImplementedError` with your own code. The numbered comments show one way; you may
+choose another. Earlier days' parts come from the reference, so you can skip a day.
 `Raises` lists what the reference refuses; no check tests that your code refuses it too.
 
 What is imported from them below:
@@ -33,7 +33,7 @@ class TopKRouter(nn.Module):
         gᵢ   = pᵢ(x) / Σⱼ∈T pⱼ(x)    for i in T
 
     - `d_model` is the width of the tokens' vectors; k is from 1 to `n_experts`.
-    - `w_r` is W_r, `nn.Linear(d_model, n_experts, bias=False)`, initialized as `nn.Linear` does it.
+    - `w_r` is W_r, `nn.Linear(d_model, n_experts, bias=False)`, with the default initialization.
       Nothing else is a parameter or in the state dict.
 
     Raises:
@@ -59,8 +59,8 @@ class TopKRouter(nn.Module):
         - `x` is in the dtype of `w_r`. There may be no tokens at all.
         - The three tensors are returned in this order. The weights gᵢ, `(…, k)`, sum to 1 for each token;
           with k = 1 each is 1.
-        - The experts' indices, int64 `(…, k)`, are counted from 0 and all different. Which of two equally
-          likely experts is chosen, or comes first, is left open.
+        - The experts' indices, int64 `(…, k)`, count from 0 and differ within a token. Of two equally
+          likely experts, you may choose either, and either may come first.
         - The probabilities are those of all experts, `(…, n_experts)`.
         - Weights and probabilities have the dtype of `x`, and gradients. For float16 and bfloat16, scores
           and softmax are in float32.
@@ -84,7 +84,7 @@ def load_balancing_loss(
     gradient comes through P alone, since f is counted.
 
     - `probs` are the router's probabilities, `(…, n_experts)`, and `experts` the experts that each
-      token chose, `(…, k)`: of the same tokens, at least one.
+      token chose, `(…, k)`: for the same tokens, of which there is at least one.
     - Each of a token's k choices counts the same, so Σ f = 1 for any k, as Σ P = 1.
     - Return a 0-d tensor in the dtype of `probs`. For float16 and bfloat16 it is computed in float32.
     - The caller multiplies the loss by α, 0.01 in the paper, and adds it to the model's loss.
@@ -111,12 +111,12 @@ class MixtureOfExperts(nn.Module):
 
     - `d_model` is the width of the tokens' vectors, `d_ff` that of the hidden layer of each expert.
     - If `capacity_factor` is None, every expert takes all tokens that chose it. Otherwise each takes at
-      most the capacity above, rounded up once; `tokens` counts those of all sequences of one call.
+      most the capacity above, rounded up once; `tokens` counts the tokens of all sequences of one call.
     - `router` is a `TopKRouter(d_model, n_experts, k)`, `experts` an `nn.ModuleList` of n_experts
       `SwiGLU(d_model, d_ff)`. Nothing else is a parameter or in the state dict. The initial weights are
       those of the parts.
     - `probs` are the router's probabilities at the last call, `(…, n_experts)`, with their gradient;
-      `chosen` are its choices, `(…, k)`, dropped ones included. Both are None before the first call.
+      `chosen` are its choices, `(…, k)`, including dropped ones. Both are None before the first call.
 
     Raises:
         ValueError: a size below 1, k above n_experts, or a capacity factor that is not above 0.
@@ -143,13 +143,14 @@ class MixtureOfExperts(nn.Module):
         - `(…, d_model)` keeps its shape and dtype.
         - The order of tokens is that of `x`: the first sequence from its first token to its last, then the
           second.
-        - An expert that more tokens choose than it takes takes the first ones, whether it is their first
-          choice or a later one. To the others it adds 0; their remaining weights do not change. A token
-          that all its experts drop has an output of 0, so only the residual connection around the layer
-          carries it on.
-        - Each of `experts` is called once, on the tokens that it takes and no others, `(taken, d_model)`,
-          in any order. If it takes none, the call may be left out; its weights get a gradient of 0 or none.
-        - There may be no tokens at all. float16 and bfloat16 are right to the dtype's rounding.
+        - If more tokens choose an expert than it can take, it takes the first of these tokens, whether it
+          is their first choice or a later one. It adds 0 to the other tokens, whose remaining weights do
+          not change. A token that all its experts drop has an output of 0, so only the residual connection
+          around the layer carries it on.
+        - Each expert is called once, with only the tokens that it takes, `(taken, d_model)`, in any order.
+          If it takes no tokens, you may leave out the call; its weights then get a gradient of 0 or None.
+        - There may be no tokens at all. Results in float16 and bfloat16 are correct to the dtype's
+          rounding.
         """
         # 1. Route. Store the probabilities and the choices for the loss.
         # 2. Flatten the sequences to a list of tokens. Their number decides the capacity.

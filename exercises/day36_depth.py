@@ -4,8 +4,8 @@ Lesson  course lesson 36
 Hints   course hint 36
 Check   course watch 36    (checks at every save; `course check 36` checks once)
 
-Replace each `raise NotImplementedError` with your own code. The numbered comments are a way there; you may
-take another. Earlier days' parts come from the reference, so a day can be skipped.
+Replace each `raise NotImplementedError` with your own code. The numbered comments show one way; you may
+choose another. Earlier days' parts come from the reference, so you can skip a day.
 `Raises` lists what the reference refuses; no check tests that your code refuses it too.
 
 What is imported from them below:
@@ -45,8 +45,8 @@ class ParallelBlock(nn.Module):
       feature of the feed-forward network's output is dropped in training. The two outputs are dropped
       before they are added, independently of each other.
     - `norm` is the one `LayerNorm(d_model)` for both parts, `self_attn` a `CausalSelfAttention(d_model,
-      n_heads, dropout)`, and `feed_forward` a `FeedForward(d_model, d_ff)`. They hold all parameters,
-      and nothing else is in the state dict. None of them is initialized again.
+      n_heads, dropout)`, and `feed_forward` a `FeedForward(d_model, d_ff)`. These modules hold all
+      parameters, and nothing else is in the state dict. Do not initialize them again.
 
     Raises:
         ValueError: n_heads does not divide d_model.
@@ -80,15 +80,15 @@ class MixtureOfDepths(nn.Module):
 
         rᵢ = wᵀ xᵢ,    f(X̃) = block(X̃) − X̃,    k = ⌊capacity · T⌋, and at least 1
 
-    - `block` is called once, as `block(x)`, on `(B, k, d_model)`, and keeps the shape; for example a
-      `Block` of day 23, or a `ParallelBlock`. Its residual connections are inside it, so what it adds
-      to a token is its output minus its input.
+    - `block` is called once, as `block(x)`, on `(B, k, d_model)`, and keeps the shape. It is, for
+      example, a `Block` of day 23, or a `ParallelBlock`. Its residual connections are inside it, so
+      what it adds to a token is its output minus its input.
     - `capacity` is the share of a sequence's tokens that the block processes. capacity · T is rounded
-      down, and never below 1. A product that only floating-point rounding keeps below a whole number
-      counts as that number: 0.29 of 100 tokens are 29, though 0.29 * 100 is 28.999999999999996.
-    - `block` and `capacity` are stored as given. `router` is `nn.Linear(d_model, 1, bias=False)`,
-      initialized as PyTorch does it. Nothing but the block's and the router's parameters is in the
-      state dict.
+      down, and never below 1. If only floating-point rounding keeps the product below a whole number,
+      use that whole number: 0.29 of 100 tokens are 29, although 0.29 * 100 is 28.999999999999996.
+    - `block` and `capacity` are stored as given. `router` is `nn.Linear(d_model, 1, bias=False)`, with
+      PyTorch's default initialization. The state dict holds only the parameters of the block and the
+      router.
 
     Raises:
         ValueError: a capacity that is not above 0, or is above 1.
@@ -108,10 +108,10 @@ class MixtureOfDepths(nn.Module):
         The choice has no gradient. Through r, which multiplies, gradients reach the router.
 
         - `(B, T, d_model)` keeps its shape and dtype; T = 0 returns `(B, 0, d_model)`. `x` is not changed.
-        - The block sees the chosen tokens of each row alone, in the order of their positions, so a causal
-          block stays causal among them. All others are returned exactly as they were.
+        - The block gets only the chosen tokens of each row, in the order of their positions, so a causal
+          block stays causal among them. All other tokens are returned unchanged.
         - With a capacity of 1, all tokens go through the block, and r still multiplies what it adds.
-        - Besides the gradients through the block and the residual connection, `x` gets those through r.
+        - `x` gets gradients through the block, through the residual connection, and through r.
         """
         # 1. Choose, and gather the chosen tokens of each row.
         # 2. Compute what the block adds to each of them, times its weight.
@@ -125,8 +125,8 @@ class MixtureOfDepths(nn.Module):
 
         - Return r of the chosen tokens, `(B, k)` in the dtype of `x`, as the projection returns it, without
           softmax or sigmoid; and their positions in the row, int64 `(B, k)`, in ascending order.
-        - Exactly k tokens are chosen, even where scores are equal; which of several equal ones is left
-          open. T may be 0, and then k is 0.
+        - Exactly k tokens are chosen, even where scores are equal; of several tokens with equal scores, you
+          may choose any. T may be 0, and then k is 0.
         """
         # 1. Score every token by itself.
         # 2. Compute k: the share, rounded down, but at least one token if there is one. The product's own

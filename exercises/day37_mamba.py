@@ -4,8 +4,8 @@ Lesson  course lesson 37
 Hints   course hint 37
 Check   course watch 37    (checks at every save; `course check 37` checks once)
 
-Replace each `raise NotImplementedError` with your own code. The numbered comments are a way there; you may
-take another. Earlier days' parts come from the reference, so a day can be skipped.
+Replace each `raise NotImplementedError` with your own code. The numbered comments show one way; you may
+choose another. Earlier days' parts come from the reference, so you can skip a day.
 `Raises` lists what the reference refuses; no check tests that your code refuses it too.
 
 What is imported from them below:
@@ -43,21 +43,21 @@ def selective_scan(
         h_t = exp(Δ_t A) h_{t−1} + Δ_t B_t u_t,    h_{−1} = 0
         y_t = C_t h_t + D u_t
 
-    - For channel i and number n of its state, written out:
+    - For channel i and entry n of its state, written out:
 
           h[i, n] ← exp(delta[t, i] · a[i, n]) · h[i, n] + delta[t, i] · b[t, n] · u[t, i]
           y[t, i] = Σ_n c[t, n] · h[i, n] + d[i] · u[t, i]
 
     - `u` is the input, `(B, T, D)`; T may be 0.
     - `delta` is the step of each channel at each token, `(B, T, D)`, used as given: the softplus has
-      already been applied. A step of 0 leaves the state as it is.
+      already been applied. A step of 0 does not change the state.
     - `a`, `(D, N)`, is used as given: it is not a logarithm. In Mamba it is negative, so that the state
       decays.
     - `b`, `(B, T, N)`, is what is written, and `c`, `(B, T, N)`, what is read, both for all channels.
       `d`, `(D,)`, is the skip connection.
-    - Return y, `(B, T, D)`, in the dtype of `u`. y_t depends on tokens up to t, t included.
-    - float16 and bfloat16 are computed in float32, the state included; float64 in float64. The result
-      is right to the dtype's rounding.
+    - Return y, `(B, T, D)`, in the dtype of `u`. y_t depends on the tokens up to and including t.
+    - float16 and bfloat16 are computed in float32, including the state; float64 in float64. The result
+      is correct to the dtype's rounding.
     - If Δ A is so low that its exponential is 0, the past is forgotten, without NaN, in the gradients
       too.
     - No argument is changed.
@@ -99,8 +99,8 @@ class Mamba(nn.Module):
     - Nothing else is a parameter or in the state dict.
     - a_log[i, n] is initialized to ln(n + 1), n counted from 0, for every channel i (A = −1, −2, …, −N:
       S4D-Real), and d to 1. The weight of `dt_proj` is uniform between ±R^−½. Its bias is such that
-      softplus(bias) is between 0.001 and 0.1, drawn for each channel, uniform in its logarithm. The
-      others are initialized as PyTorch does it.
+      softplus(bias) is between 0.001 and 0.1, drawn for each channel, uniform in its logarithm. All
+      other parameters have PyTorch's default initialization.
 
     Source: Gu & Dao 2023, §3.4 and figure 3; §3.6 and the published code for the initialization.
     """
@@ -119,22 +119,22 @@ class Mamba(nn.Module):
     ) -> Float[Tensor, "B T d_model"]:
         """Return the output for a text, or for the chunk after what `state` has read, and update `state`.
 
-        - `(B, T, d_model)` keeps its shape and dtype; T may be 0. Each token depends on itself and on those
-          before it.
-        - Without a state, `x` is an entire text. With one, it is the chunk that follows what the state has
-          read. However a text is cut into chunks, reading them in order gives the outputs of the entire
-          text, up to rounding.
+        - `(B, T, d_model)` keeps its shape and dtype; T may be 0. Each output depends on its own token and
+          on those before it.
+        - Without a state, `x` is an entire text. With a state, it is the chunk that follows what the state
+          has read. However a text is cut into chunks, reading them in order returns the outputs of the
+          entire text, up to rounding.
         - `state` is a `MambaState(config, B)`. `state.window`, `(B, d_conv − 1, D)`, has the last d_conv −
           1 inputs of the convolution, the oldest first; `state.h`, `(B, D, N)`, is the state after the last
           token. Both are zeros before the first token, perhaps in a dtype, or on a device, other than that
           of `x`.
-        - After the call, the state has read the chunk too: both attributes are new tensors, `h` in float32
-          at least. They need no gradient, and no gradient passes from a chunk to an earlier one. The old
-          tensors are not changed.
-        - `parallel_scan(u, delta, a, b, c, d, h)` is given. It returns what `selective_scan` does if it
-          begins with the state h, and the state after the last token, in float32 at least.
+        - After the call, the state has read the chunk too: both attributes are new tensors, `h` at least in
+          float32. They do not require a gradient, and no gradient passes from a chunk to an earlier one.
+          The old tensors are not changed.
+        - `parallel_scan(u, delta, a, b, c, d, h)` is given. It returns what `selective_scan` would return
+          if it began with the state h, and also the state after the last token, at least in float32.
         - The published code has Δ and A in float32 when the rest is in half precision: it adds
-          `dt_proj.bias` and takes the softplus in float32. An answer may, but need not, do so.
+          `dt_proj.bias` and takes the softplus in float32. Your answer may do so, but need not.
 
         Raises:
             ValueError: a state with a different number of rows.

@@ -4,8 +4,8 @@ Lesson  course lesson 38
 Hints   course hint 38
 Check   course watch 38    (checks at every save; `course check 38` checks once)
 
-Replace each `raise NotImplementedError` with your own code. The numbered comments are a way there; you may
-take another. Earlier days' parts come from the reference, so a day can be skipped.
+Replace each `raise NotImplementedError` with your own code. The numbered comments show one way; you may
+choose another. Earlier days' parts come from the reference, so you can skip a day.
 `Raises` lists what the reference refuses; no check tests that your code refuses it too.
 """
 
@@ -27,14 +27,15 @@ def clip_gradients(parameters: Iterable[Tensor], max_norm: float) -> Float[Tenso
 
     - `parameters` may be a generator such as `model.parameters()`. Their `.grad`s are changed; g is all
       of them together, and a parameter whose `grad` is None is left out.
-    - θ is `max_norm`. With `math.inf`, finite gradients stay as they are.
+    - θ is `max_norm`. With `math.inf`, finite gradients do not change.
     - Return ‖g‖ before clipping, the root of the sum of all squares: a 0-d tensor on the gradients'
       device, in float32, or in float64 if any gradient is in float64. Without any gradient it is 0 in
       torch's default dtype.
-    - Each gradient keeps its dtype. Those in float16 and bfloat16 are squared, summed and multiplied in
-      float32 at least, and rounded once.
-    - A norm that is not finite is no error, and the same formula applies, as in torch: an infinite norm
-      turns finite gradients into 0 and infinite ones into NaN, and a norm of NaN turns all into NaN.
+    - Each gradient keeps its dtype. Gradients in float16 and bfloat16 are squared, summed and
+      multiplied at least in float32, and rounded once.
+    - A norm that is not finite is not an error. The same formula applies, as in torch: an infinite norm
+      turns finite gradients into 0 and infinite ones into NaN, and a norm of NaN turns all gradients
+      into NaN.
 
     Raises:
         ValueError: `max_norm` is negative or NaN.
@@ -96,11 +97,11 @@ class LossScaler:
     def unscale_(self, optimizer: torch.optim.Optimizer) -> None:
         """Divide the gradients of all the optimizer's parameters by S, and note whether all are finite.
 
-        - It is called at most once a step, after all backward passes and before anything that depends on
+        - It is called at most once per step, after all backward passes and before anything that depends on
           the size of the gradients. Parameters without a gradient are skipped.
         - The gradients are divided even if some of them are infinite or NaN.
-        - Parameters are stored in float32 (the paper's master weights); only what is computed with them is
-          in float16. So a gradient in float16 is an error.
+        - Parameters are stored in float32 (the paper's master weights); only computations with them are in
+          float16. So a gradient in float16 is an error.
 
         Raises:
             ValueError: a gradient is in float16, where the quotient may vanish, or there is no gradient.
@@ -114,7 +115,8 @@ class LossScaler:
         """Let the optimizer step, unless `unscale_` found an infinite or NaN gradient.
 
         - If `unscale_` was not called in this step, `step` calls it.
-        - What `unscale_` found decides. What is done to the gradients between the two calls does not count.
+        - Only what `unscale_` found decides whether the optimizer steps, whatever happens to the gradients
+          between the two calls.
         - A skipped step leaves the parameters and the optimizer's state unchanged.
         """
         # 1. Unscale if this has not been done. Step only if all gradients were finite.
@@ -141,20 +143,20 @@ def checkpoint(function: Callable[..., Any], *inputs: Any) -> Any:
     autocast of the first, so dropout drops the same features.
 
     - `function` returns a tensor or a tuple of tensors, and so does `checkpoint`. It is often a module,
-      such as a block. `checkpoint` calls it once, and each backward pass calls it once more. It does
-      the same each time, and does not change its inputs.
+      such as a block. `checkpoint` calls it once, and each backward pass calls it once more. The
+      function does the same each time, and does not change its inputs.
     - `inputs` are passed on by position, unchanged: tensors, with or without `requires_grad`, and
       anything else (None, numbers, strings). Gradients reach the tensors among them, but not those
       inside a list or a dict.
     - After `backward()` the inputs, and all parameters that the function uses, have the gradients of a
       plain call, even if no input requires a gradient, or if some outputs are not part of the loss.
-    - Until the backward pass no intermediate value of the function is stored.
-    - The second call draws the same random numbers: the random state of the CPU, and of each CUDA
-      device that an input is on, is restored to what it was before the first call. Afterwards it is
-      what it was before the second call.
-    - The second call has the autocast of the first, on the CPU and on CUDA, wherever `backward` is
-      called.
-    - If gradients are disabled (`torch.no_grad`), the function is called once, and no more.
+    - Until the backward pass, no intermediate values of the function are stored.
+    - The second call draws the same random numbers: before it, restore the random state of the CPU, and
+      of each CUDA device that holds an input, from before the first call. After it, restore the random
+      state from before the second call.
+    - The second call uses the autocast settings of the first, on the CPU and on CUDA, wherever
+      `backward` is called.
+    - If gradients are disabled (`torch.no_grad`), the function is called only once.
     - Only `backward()` need work. An answer need not support `torch.autograd.grad` or second
       derivatives.
 
@@ -184,24 +186,24 @@ def train_step(
     `loss` is a summed loss. Return the mean loss over the targets other than −100, and the norm of its
     gradient before clipping.
 
-    - `model` maps a batch's inputs to logits `(…, V)`. Its mode (training or evaluation) stays as it
-      is.
+    - `model` maps a batch's inputs to logits `(…, V)`. Its mode (training or evaluation) does not
+      change.
     - `batches` is the group, perhaps a generator, of pairs of inputs and targets. Inputs are what the
       model takes, most often tokens `(B, T)`. Targets are ids `(…)`, int64, on the same device, one for
       each row of logits, or −100, which is ignored.
     - `loss` maps logits `(N, V)` and targets `(N,)` to their summed loss, 0-d, without those of −100,
       such as `functools.partial(F.cross_entropy, reduction="sum")`. It gets logits in float32 (float64
       if they are in float64), and is computed outside autocast.
-    - `optimizer` has all parameters of the model. Gradients from before the call have no part in the
-      step, and none remain after it.
-    - Of `scaler` only `scale`, `unscale_`, `step` and `update` are used, so a `torch.amp.GradScaler`
-      would work as well.
+    - `optimizer` has all parameters of the model. Gradients from before the call do not influence the
+      step, and no gradients remain after it.
+    - You use only `scale`, `unscale_`, `step` and `update` of `scaler`, so a `torch.amp.GradScaler`
+      works as well.
     - `max_norm` is θ for the gradient of the entire group, unscaled.
     - `dtype` is `torch.float16` or `torch.bfloat16`; autocast is on the device of the inputs. With None
       the model computes in the dtype of its parameters.
     - Return two floats. The first is the group's summed loss divided by the number of the group's
-      targets other than −100, neither scaled nor clipped. The step is taken along its gradient: k
-      batches accumulated give the step that one batch of all their rows would. The second is the norm
+      targets other than −100, neither scaled nor clipped. The step uses the gradient of this mean:
+      accumulating k batches has the same result as one batch of all their rows. The second is the norm
       ‖g‖ of that gradient before clipping.
     - If a gradient is not finite, the step is skipped and `scaler` is updated as in every step. The
       norm is then infinite or NaN.

@@ -4,8 +4,8 @@ Lesson  course lesson 39
 Hints   course hint 39
 Check   course watch 39    (checks at every save; `course check 39` checks once)
 
-Replace each `raise NotImplementedError` with your own code. The numbered comments are a way there; you may
-take another. Earlier days' parts come from the reference, so a day can be skipped.
+Replace each `raise NotImplementedError` with your own code. The numbered comments show one way; you may
+choose another. Earlier days' parts come from the reference, so you can skip a day.
 
 What is imported from them below:
 
@@ -36,18 +36,18 @@ def ring_all_reduce(tensor: Shaped[Tensor, "*shape"], group: Group) -> Shaped[Te
     Each process sends 2 (n − 1) chunks of N/n elements: about 2N, whatever n. All processes get the same
     bits.
 
-    - `tensor` is this process's summand. All processes call with the same shape and dtype: any shape,
-      also 0-d and empty; any number of elements, also fewer than processes; any dtype that supports
-      addition; any memory layout. It is not changed.
+    - `tensor` is this process's summand. All processes pass the same shape and dtype: any shape,
+      including 0-d and empty; any number of elements, even fewer than processes; any dtype that
+      supports addition; any memory layout. The tensor is not changed.
     - `group.rank` is r, and `group.size` is n. `group.send(tensor, to)` and `group.receive(source)`
       send to a process and receive from one, by its number.
-    - The sum has the shape, dtype and device of `tensor`. It requires no gradient. With n = 1 it equals
-      `tensor`.
+    - The sum has the shape, dtype and device of `tensor`. It does not require a gradient. With n = 1,
+      it equals `tensor`.
     - Every element is summed in one process and then copied, so all processes have the same bits. The
       order of summation is up to you.
     - A process sends only to the next one, (r + 1) mod n, and receives only from the previous one. A
       message has at most ⌈N/n⌉ elements, in the dtype of `tensor`, and a process sends at most 2 (n −
-      1) times that.
+      1) such messages' worth of elements.
 
     Source: Patarasuk & Yuan 2009.
     """
@@ -71,9 +71,9 @@ def average_gradients(model: nn.Module, group: Group) -> None:
       the same frozen parameters; which parameters have a gradient may differ between processes.
     - `group` is as in `ring_all_reduce`.
     - Return nothing. Afterwards the `.grad` of every parameter with `requires_grad` is the mean, in the
-      parameter's shape and dtype, with the same bits in all processes.
-    - A gradient that is None in a process counts as zeros there, as for a layer that its examples did
-      not reach. If it is None in all processes, it may become zeros or remain None.
+      parameter's shape and dtype, and has the same bits in all processes.
+    - A gradient that is None in a process counts as zeros there; this happens if the process's examples
+      did not use a layer. If it is None in all processes, it may become zeros or remain None.
     - In half precision nothing overflows if the mean itself can be represented.
     - Frozen parameters keep whatever gradient they have. The values of the parameters are not changed.
     - The number of messages is up to you: one ring per gradient, or one for several concatenated
@@ -93,13 +93,13 @@ def shard(parameter: Float[Tensor, "*shape"], group: Group) -> Float[Tensor, " p
 
         piece_r = flat[r·k : (r + 1)·k],  k = ⌈N / n⌉,  flat = the N elements in a row, zeros after them
 
-    - `parameter` is the full parameter, the same in all processes, of any shape, also 0-d and empty. It
-      is not changed. `group` is as in `ring_all_reduce`; nothing need be sent.
+    - `parameter` is the full parameter, the same in all processes, of any shape, including 0-d and
+      empty. It is not changed. `group` is as in `ring_all_reduce`; you do not need to send anything.
     - Return `(k,)`, in the dtype and on the device of `parameter`: the elements from r·k on, in the
-      order of `flatten`. All shards have the same length, so the last ones may end in zeros, or be all
-      zeros.
-    - The shard requires no gradient. It has its own memory, for k elements only, so the full parameter
-      can be freed.
+      order of `flatten`. All shards have the same length, so the last shards may end in zeros, or
+      contain only zeros.
+    - The shard does not require a gradient. It has its own memory, for k elements only, so the full
+      parameter can be freed.
 
     Source: Rajbhandari et al. 2019, §5.3; the flat, padded parameter: Zhao et al. 2023, *PyTorch FSDP*.
     """
@@ -121,8 +121,8 @@ def gather(
     - `shape` is that of the full parameter: a `torch.Size` or a tuple, possibly `()`. It has more than
       (k − 1)·n and at most k·n elements; the rest of the shards is padding.
     - `group` is as in `ring_all_reduce`.
-    - Return the shards concatenated, that of process 0 first, without the padding, in this shape, in
-      the dtype and on the device of `piece`. The result requires no gradient.
+    - Return the concatenated shards, starting with that of process 0, without the padding, in this
+      shape, in the dtype and on the device of `piece`. The result does not require a gradient.
     - A process sends only to the next one, one shard at a time, (n − 1)·k elements in total.
 
     Source: Rajbhandari et al. 2019, §5.3; the second half of the ring of Patarasuk & Yuan 2009.

@@ -4,8 +4,8 @@ Lesson  course lesson 40
 Hints   course hint 40
 Check   course watch 40    (checks at every save; `course check 40` checks once)
 
-Replace each `raise NotImplementedError` with your own code. The numbered comments are a way there; you may
-take another. Earlier days' parts come from the reference, so a day can be skipped.
+Replace each `raise NotImplementedError` with your own code. The numbered comments show one way; you may
+choose another. Earlier days' parts come from the reference, so you can skip a day.
 `Raises` lists what the reference refuses; no check tests that your code refuses it too.
 """
 
@@ -24,12 +24,12 @@ def quantize_int8(
 
     The quantization is symmetric: there is no offset. No weight is off by more than half a step, sᵢ / 2.
 
-    - `weight` is W, `(out, in)`, in float16, bfloat16, float32 or float64, possibly a parameter. in is
-      at least 1; out may be 0. It is not changed.
+    - `weight` is W, `(out, in)`, in float16, bfloat16, float32 or float64, possibly a parameter. `in`
+      is at least 1; `out` may be 0. The weight is not changed.
     - Return q and s, in that order, on the device of `weight`. Neither requires a gradient or has a
-      history.
-    - q is int8 `(out, in)`: the nearest integers, and of two equally near ones the even one, as in
-      `torch.round`. −w becomes −q; −128 is not used. The bound of half a step holds up to rounding.
+      computation graph.
+    - q is int8 `(out, in)`: the nearest integers, rounding halfway cases to even, as `torch.round`
+      does. −w becomes −q; −128 is not used. The bound of half a step holds up to rounding.
     - s is `(out, 1)`, positive, in float64 if `weight` is, otherwise in float32. The quotients of
       float16 and bfloat16 are computed in float32.
     - A row of zeros has scale 1 and integers 0. The same holds for a row whose scale would be below the
@@ -77,13 +77,13 @@ class QuantizedLinear(nn.Module):
     `out · in`.
 
     - `linear` is the `nn.Linear` to be quantized. It is not changed, and no reference to it or to its
-      tensors is stored: later changes of its weights and bias have no effect here. Raise a ValueError
-      for weights for which `quantize_int8` does.
+      tensors is stored: later changes of its weights and bias have no effect here. If `quantize_int8`
+      raises a ValueError for the weights, the constructor raises it, too.
     - `quantized` is q, a buffer, int8 `(out, in)`, and `scale` is s, a buffer, `(out, 1)`, both as
       `quantize_int8` returns them.
-    - `bias`, a buffer too, is a copy of the layer's bias, `(out,)`, in its dtype; None if the layer has
-      none.
-    - `quantized`, `scale` and, if there is one, `bias` are in the state dict, and nothing else. There
+    - `bias`, also a buffer, is a copy of the layer's bias, `(out,)`, in its dtype; it is None if the
+      layer has no bias.
+    - The state dict holds `quantized`, `scale` and, if there is a bias, `bias`, and nothing else. There
       are no parameters.
     - `weight` is Ŵ, a property `(out, in)`, for models that multiply by a layer's matrix themselves. No
       floating-point tensor of the size of the weights is stored: one is created in each call, and freed
@@ -106,7 +106,7 @@ class QuantizedLinear(nn.Module):
     def forward(self, x: Float[Tensor, "*batch in"]) -> Float[Tensor, "*batch out"]:
         """Map `(…, in)` to `(…, out)`, in the dtype of `x`; half-precision inputs are computed in float32.
 
-        - `x` has any leading axes, or none; each may be 0.
+        - `x` may have any number of leading axes, of any size, including 0.
         - Return `F.linear(x, dequantize(quantized, scale), bias)`, up to rounding, in the dtype of `x`.
           Gradients reach `x`.
         - float16 and bfloat16 are computed in float32, because sums of x q may exceed float16's 65504 when

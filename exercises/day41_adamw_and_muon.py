@@ -4,8 +4,8 @@ Lesson  course lesson 41
 Hints   course hint 41
 Check   course watch 41    (checks at every save; `course check 41` checks once)
 
-Replace each `raise NotImplementedError` with your own code. The numbered comments are a way there; you may
-take another. Earlier days' parts come from the reference, so a day can be skipped.
+Replace each `raise NotImplementedError` with your own code. The numbered comments show one way; you may
+choose another. Earlier days' parts come from the reference, so you can skip a day.
 `Raises` lists what the reference refuses; no check tests that your code refuses it too.
 """
 
@@ -25,8 +25,8 @@ class AdamW(torch.optim.Optimizer):
         m ← β₁·m + (1 − β₁)·g        v ← β₂·v + (1 − β₂)·g²
         θ ← θ − η · m̂ / (√v̂ + ε)     m̂ = m / (1 − β₁ᵗ), v̂ = v / (1 − β₂ᵗ)
 
-    - `params` are parameters, or groups (dicts with `"params"`), as every optimizer of PyTorch takes them.
-      A group may set its own `lr`, `betas`, `eps` and `weight_decay`, under these names.
+    - `params` are parameters, or groups (dicts with `"params"`), as for every optimizer in PyTorch. A
+      group may set its own `lr`, `betas`, `eps` and `weight_decay`, under these names.
     - Parameters are in float32 or float64, on any device. Gradients are dense and real.
     - `torch.optim.AdamW` with the same arguments takes the same steps, up to rounding.
 
@@ -52,15 +52,15 @@ class AdamW(torch.optim.Optimizer):
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """Update each parameter that has a gradient; return the closure's loss, if there is a closure.
 
-        - Parameters are changed in place; gradients stay as they are.
-        - A parameter whose `grad` is None is skipped entirely: no decay, and t does not count. t counts the
-          steps of each parameter, from 1; m and v are 0 before the first.
+        - Parameters are changed in place; gradients are not changed.
+        - A parameter whose `grad` is None is skipped entirely: it does not decay, and its t does not
+          increase. t counts the steps of each parameter, from 1; m and v are 0 before the first step.
         - `group["lr"]` and the other settings are read at every step, since schedulers change them.
-        - What is remembered of a parameter is in `self.state[parameter]`, a dict with tensors and numbers,
-          under names of your choice. Then `state_dict` and `load_state_dict` need no code of yours: a new
-          optimizer that loads the state continues exactly where the old one stopped.
+        - The state of a parameter is in `self.state[parameter]`, a dict of tensors and numbers, under names
+          of your choice. Then you need no code for `state_dict` and `load_state_dict`: a new optimizer that
+          loads the state continues exactly where the old one stopped.
         - `closure` clears the gradients, computes the loss, calls `backward`, and returns the loss. Without
-          one, return None.
+          a closure, return None.
         """
         # 1. If there is a closure, call it with gradients enabled: it computes the gradients.
         # 2. Skip a parameter without a gradient.
@@ -79,10 +79,11 @@ def orthogonalize(matrix: Float[Tensor, "m n"], steps: int = 5) -> Float[Tensor,
 
     with a = 3.4445, b = −4.7750 and c = 2.0315.
 
-    - `matrix` is not changed. It may be square, tall or wide, of any scale. A matrix of zeros gives zeros.
-    - Return the last X in the shape and dtype of `matrix`. Float16 and bfloat16 are computed in float32,
-      and float64 in float64.
-    - With `steps=0` it is the matrix divided by its norm.
+    - `matrix` is not changed. It may be square, tall or wide, of any scale. The result for a matrix of
+      zeros is zeros.
+    - Return the last X in the shape and dtype of `matrix`. float16 and bfloat16 are computed in
+      float32, and float64 in float64.
+    - With `steps=0`, the result is the matrix divided by its norm.
 
     Raises:
         ValueError: `matrix` does not have two dimensions, or `steps` is negative.
@@ -103,11 +104,11 @@ class Muon(torch.optim.Optimizer):
         O = orthogonalize((1 − μ)·G + μ·B)
         θ ← θ − η·λ·θ − η · 0.2·√max(m, n) · O
 
-    - All that is said of `AdamW`'s groups, `step` and state holds here as well; a group may set its own
+    - The contract of `AdamW` on groups, `step` and state holds here as well; a group may set its own
       `lr`, `momentum` and `weight_decay`. B is 0 before the first step.
-    - It refuses parameters that are not matrices; AdamW trains those.
+    - The constructor refuses parameters that are not matrices; AdamW trains those.
     - `torch.optim.Muon(…, nesterov=True, adjust_lr_fn="match_rms_adamw")` takes the same steps, but it
-      orthogonalizes in bfloat16, and its arguments are in another order.
+      orthogonalizes in bfloat16, and its arguments are in a different order.
 
     Raises:
         ValueError: a parameter is not a matrix, `lr` or `weight_decay` is negative, or `momentum` is outside

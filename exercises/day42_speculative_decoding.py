@@ -4,8 +4,8 @@ Lesson  course lesson 42
 Hints   course hint 42
 Check   course watch 42    (checks at every save; `course check 42` checks once)
 
-Replace each `raise NotImplementedError` with your own code. The numbered comments are a way there; you may
-take another. Earlier days' parts come from the reference, so a day can be skipped.
+Replace each `raise NotImplementedError` with your own code. The numbered comments show one way; you may
+choose another. Earlier days' parts come from the reference, so you can skip a day.
 `Raises` lists what the reference refuses; no check tests that your code refuses it too.
 
 What is imported from them below:
@@ -40,16 +40,17 @@ def accept_draft(
     If every `draft_tokens[i]` was drawn from `draft_probs[i]`, then each returned token has the distribution
     of its row of `target_probs`.
 
-    - `draft_tokens` are the k proposals for consecutive positions, int64 ids `(k,)`. `draft_probs[i]` is
-      the distribution that `draft_tokens[i]` was drawn from, so the proposal's probability there is not 0.
+    - `draft_tokens` are the k proposals for consecutive positions, int64 ids `(k,)`. `draft_probs[i]`
+      is the distribution from which `draft_tokens[i]` was drawn, so this token's probability in it is
+      not 0.
     - `target_probs[i]` is the target's distribution at the same position. The last row, `target_probs[k]`,
       is for the token after all proposals. Both are float32 or float64, and each row sums to 1 up to
       rounding.
-    - `k` may be 0: then the only token is drawn from `target_probs[0]`.
-    - Return int64 ids `(n + 1,)`: the first n proposals, n from 0 to k, and one token after them. Proposals
-      that follow a rejected one are dropped.
-    - `generator` is the source of every random number, on the device of the tensors; None is torch's own.
-      Calls from equal states return equal tokens.
+    - k may be 0: then you draw a single token, from `target_probs[0]`.
+    - Return int64 ids `(n + 1,)`: the first n proposals, n from 0 to k, and one token after them.
+      Proposals after a rejected proposal are dropped.
+    - `generator` is the source of every random number, on the device of the tensors; None means torch's
+      global one. Calls with equal generator states return equal tokens.
 
     Raises:
         ValueError: shapes that do not belong together.
@@ -77,17 +78,19 @@ def speculative_generate(
 ) -> Int[Tensor, "1 T_new"]:
     """Continue a prompt as `generate` does with the target alone: the same distribution, in fewer passes.
 
-    - `target` and `draft` are called as `model(chunk, cache)` and append the chunk to the cache, such as a
-      `CachedGPT` or a `LLaMA`. The target returns logits `(1, t, V)` for the t tokens of the chunk; of the
-      draft's result use the last position alone. Both know the same V tokens and are in evaluation mode,
-      which the caller sets. Make each cache with `new_cache(model.config, 1, max_len)`.
+    - `target` and `draft` are called as `model(chunk, cache)` and append the chunk to the cache, such
+      as a `CachedGPT` or a `LLaMA`. The target returns logits `(1, t, V)` for the t tokens of the
+      chunk; use only the last position of the draft's result. Both have the same V tokens and are in
+      evaluation mode, which the caller sets. Make each cache with `new_cache(model.config, 1,
+      max_len)`.
     - `tokens` is one prompt, int64 ids `(1, T)`, T ≥ 1. The text fits into the context of both models.
     - `temperature`, `top_k` and `top_p` are those of `distribution`, for target and draft alike. The
-      probabilities are float32 at least. `generator` is the source of every random number.
-    - In each round the target is called once, with all tokens that its cache does not hold: in the first
-      round these are the prompt and the proposals. Otherwise each model reads only what is new to it.
-    - A round proposes k tokens, or fewer if the text is nearly complete: a round with m tokens to go
-      proposes m − 1 at most. With `max_new_tokens=0` no model is called.
+      probabilities are at least float32. `generator` is the source of every random number.
+    - In each round the target is called once, with all tokens that its cache does not hold: in the
+      first round these are the prompt and the proposals. Otherwise, each model reads only tokens that
+      are new to it.
+    - A round proposes k tokens, or fewer if the text is nearly complete: if m tokens are missing, a
+      round proposes at most m − 1. With `max_new_tokens=0` no model is called.
     - Return int64 ids `(1, T + max_new_tokens)`: the prompt and its continuation. `tokens` is not changed.
 
     Raises:

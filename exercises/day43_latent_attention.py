@@ -4,8 +4,8 @@ Lesson  course lesson 43
 Hints   course hint 43
 Check   course watch 43    (checks at every save; `course check 43` checks once)
 
-Replace each `raise NotImplementedError` with your own code. The numbered comments are a way there; you may
-take another. Earlier days' parts come from the reference, so a day can be skipped.
+Replace each `raise NotImplementedError` with your own code. The numbered comments show one way; you may
+choose another. Earlier days' parts come from the reference, so you can skip a day.
 `Raises` lists what the reference refuses; no check tests that your code refuses it too.
 
 What is imported from them below:
@@ -47,9 +47,9 @@ class QKNorm(nn.Module):
 
     It comes before rotary positions. All heads share the gains.
 
-    - `query` and `key` are `RMSNorm(d_k, eps)`; they hold all parameters.
-    - Queries and keys are `(…, T, d_k)`, with or without an axis of heads; T may differ between the two.
-      Return both, in this order, with their dtypes. The inputs are not changed.
+    - `query` and `key` are each an `RMSNorm(d_k, eps)`; they hold all parameters.
+    - Queries and keys are `(…, T, d_k)`, with or without an axis of heads; T may differ between the
+      two. Return both in this order, each in its own dtype. The inputs are not changed.
 
     Source: Dehghani et al. 2023, §2, with LayerNorm; Yang et al. 2025, *Qwen3 Technical Report*, §2, with
     RMSNorm. (OLMo 2 normalizes all heads of a token together.)

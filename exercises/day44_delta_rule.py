@@ -4,8 +4,8 @@ Lesson  course lesson 44
 Hints   course hint 44
 Check   course watch 44    (checks at every save; `course check 44` checks once)
 
-Replace each `raise NotImplementedError` with your own code. The numbered comments are a way there; you may
-take another. Earlier days' parts come from the reference, so a day can be skipped.
+Replace each `raise NotImplementedError` with your own code. The numbered comments show one way; you may
+choose another. Earlier days' parts come from the reference, so you can skip a day.
 `Raises` lists what the reference refuses; no check tests that your code refuses it too.
 """
 
@@ -32,20 +32,21 @@ def delta_rule(
     Returns:
         The outputs, in the values' dtype, and the state after the last token, in float32 at least.
 
-    - `query` and `key` are `(…, T, d_k)`, `value` is `(…, T, d_v)`, `beta` and `decay` are `(…, T)`, with
-      the same leading dimensions, of any number. d_v may differ from d_k. T may be 0.
+    - `query` and `key` are `(…, T, d_k)`, `value` is `(…, T, d_v)`, `beta` and `decay` are `(…, T)`,
+      with the same leading dimensions, of which there may be any number. d_v may differ from d_k. T may
+      be 0.
     - Everything is used as given: keys and queries are not normalized here, queries are not scaled, β may
       be greater than 1, and `decay` is α itself, not its logarithm. Without `decay`, α is 1. A decay
       may be 0: it forgets everything.
-    - `state` is S before the first token, `(…, d_v, d_k)`: row i belongs to value feature i. Without one,
-      S is zeros. Output t is read from the state *after* token t has been written.
-    - Return the outputs, `(…, T, d_v)`, and the state after the last token. A text read in pieces, each
-      from the state that the piece before it has left, has the outputs of the whole text.
-    - Gradients reach all arguments, the state too: nothing is detached.
+    - `state` is S before the first token, `(…, d_v, d_k)`: row i belongs to value feature i. Without
+      `state`, S is zero. Output t is read from the state *after* token t has been written.
+    - Return the outputs, `(…, T, d_v)`, and the state after the last token. If a text is read in
+      pieces, each from the state after the previous piece, the outputs are those of the whole text.
+    - Gradients reach all arguments, including the state: nothing is detached.
     - The outputs have the dtype of `value`. float16 and bfloat16 are computed in float32, and the state
-      stays in float32, the given one too;
-      float64 is computed in float64. The results are right to the dtype's rounding.
-    - No argument is changed, the given state included.
+      stays in float32, including the given state; float64 is computed in float64. The results are
+      correct to the dtype's rounding.
+    - No argument is changed, including the given state.
 
     Raises:
         ValueError: an argument of a different shape.
@@ -84,13 +85,14 @@ def chunked_delta_rule(
 
     - The arguments and results are those of `delta_rule`, and `chunk` is the number of tokens of a chunk,
       at least 1. T need not be a multiple of it.
-    - For any chunk, outputs, state and gradients are those of `delta_rule`, to rounding.
-    - There is no loop over the tokens of each chunk: with T ≈ 2,450 and chunks of about 95 tokens, there
-      are fewer than two PyTorch operations for each token. A loop over the chunks is fine, and so is one
-      over the positions in a chunk that handles all chunks at once. `torch.linalg.solve_triangular`
-      solves a triangular system, with gradients, in float32 and float64.
-    - Products of decays may underflow to 0 within a chunk, and a decay may be 0: nothing becomes infinite
-      or NaN, and gradients are right there, too.
+    - For any `chunk`, outputs, state and gradients are those of `delta_rule`, up to rounding.
+    - There is no loop over the tokens of each chunk: with T ≈ 2,450 and chunks of about 95 tokens,
+      there are fewer than two PyTorch operations for each token. A loop over the chunks is fine, and so
+      is a loop over the positions in a chunk that handles all chunks at once.
+      `torch.linalg.solve_triangular` solves a triangular system, with gradients, in float32 and
+      float64.
+    - Products of decays may underflow to 0 within a chunk, and a decay may be 0: no result becomes
+      infinite or NaN, and gradients are still correct.
 
     Raises:
         ValueError: an argument of a different shape, or a chunk of no tokens.

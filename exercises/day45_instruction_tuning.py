@@ -4,8 +4,8 @@ Lesson  course lesson 45
 Hints   course hint 45
 Check   course watch 45    (checks at every save; `course check 45` checks once)
 
-Replace each `raise NotImplementedError` with your own code. The numbered comments are a way there; you may
-take another. Earlier days' parts come from the reference, so a day can be skipped.
+Replace each `raise NotImplementedError` with your own code. The numbered comments show one way; you may
+choose another. Earlier days' parts come from the reference, so you can skip a day.
 `Raises` lists what the reference refuses; no check tests that your code refuses it too.
 
 What is imported from them below:
@@ -40,15 +40,15 @@ def chat_tokens(
     `encode` makes tokens of a text, and never `start` or `end`: a user who types their names cannot end a
     message.
 
-    - `messages` is a list, which may be empty, of dicts with the texts `role` and `content`, which may be
-      empty, too, and are encoded as they are. Roles other than system, user and assistant keep their names,
-      and are not the assistant's.
+    - `messages` is a list, which may be empty, of dicts with the texts `role` and `content`. These
+      texts may be empty, too, and are encoded unchanged. There can be roles other than system, user and
+      assistant; the assistant did not write their messages.
     - `encode` maps a text to a list of ids. It is called with header, content and line break one at a
       time: a header is the role and a line break. `start` and `end` are ids that it never returns.
-    - Return two tensors of one length on the CPU: `tokens` (int64) and `written` (bool). Of an
-      assistant's message, the content and its end token are written; nothing else is.
-    - With `reply`, start, `assistant` and a line break follow, and are not written. Who spoke last makes no
-      difference.
+    - Return two tensors of one length on the CPU: `tokens` (int64) and `written` (bool). `written` is
+      True for the content and the end token of the assistant's messages, and False everywhere else.
+    - With `reply`, start, `assistant` and a line break follow, whoever wrote the last message;
+      `written` is False for them.
 
     Source: OpenAI 2023, *ChatML*; the chat template published with SmolLM2, without its default system
     message.
@@ -68,8 +68,9 @@ def answer_labels(
     The last position has no next token.
 
     - `tokens` are int64 ids, `(T,)` or rows of a batch, `(…, T)`. `written` has their shape.
-    - Return a new tensor with the shape, dtype and device of `tokens`, which is not changed. Position t has
-      the token at t + 1 as its label where that token is written, else −100. The last position has −100.
+    - Return a new tensor with the shape, dtype and device of `tokens`, which is not changed. The label
+      of position t is the token at t + 1 if that token is written, otherwise −100. The label of the
+      last position is −100.
 
     Raises:
         ValueError: different shapes.
@@ -94,14 +95,15 @@ def pack(
 
     - `examples` is a list of pairs `(tokens, labels)`, int64 `(T,)` each, such as `chat_tokens` and
       `answer_labels` make them, 1 ≤ T ≤ `length`.
-    - Each example goes, in the order given, into the first row that has room for all of it, right after what
-      is there. R is the number of rows this takes.
-    - Return a `Packed`, or a tuple of four tensors on the examples' device: tokens, labels and positions,
-      int64 `(R, length)`, and `mask`, bool `(R, length, length)`, True where the row's second index may be
-      attended to from the first.
-    - Positions count from 0 in each example. A position attends to itself and to earlier ones of its example.
-    - Padding has the token `pad`, the label −100, and is one more example for positions and mask. `pad` may
-      also occur in an example, as a token or a label like any other.
+    - In the given order, put each example into the first row that has room for all of it, right after
+      the examples already there. R is the resulting number of rows.
+    - Return a `Packed`, or a tuple of four tensors on the examples' device: tokens, labels and
+      positions, int64 `(R, length)`, and `mask`, bool `(R, length, length)`, True where the position of
+      the first index may attend to the position of the second.
+    - Positions count from 0 in each example. A position attends to itself and to earlier positions of
+      its example.
+    - Padding has the token `pad` and the label −100; positions and mask treat it as one more example.
+      `pad` may also occur in an example, as an ordinary token or label.
 
     Raises:
         ValueError: an example longer than `length`.

@@ -4,8 +4,8 @@ Lesson  course lesson 46
 Hints   course hint 46
 Check   course watch 46    (checks at every save; `course check 46` checks once)
 
-Replace each `raise NotImplementedError` with your own code. The numbered comments are a way there; you may
-take another. Earlier days' parts come from the reference, so a day can be skipped.
+Replace each `raise NotImplementedError` with your own code. The numbered comments show one way; you may
+choose another. Earlier days' parts come from the reference, so you can skip a day.
 `Raises` lists what the reference refuses; no check tests that your code refuses it too.
 """
 
@@ -29,8 +29,8 @@ class LoRALinear(nn.Module):
     - `a` is A, a parameter `(rank, d_in)`, initialized from N(0, 1 / d_in), so that A x is about as
       large as x. `b` is B, a parameter `(d_out, rank)`, initialized to 0. Both have the dtype and the
       device of `weight`, and require gradients.
-    - `weight`, `a`, `b` and, if there is one, `bias` are the parameters, and nothing else is in the
-      state dict.
+    - `weight`, `a`, `b` and, if the layer has one, `bias` are the parameters, and nothing else is in
+      the state dict.
 
     Raises:
         ValueError: `rank` is below 1.
@@ -47,7 +47,7 @@ class LoRALinear(nn.Module):
     def forward(self, x: Float[Tensor, "*batch d_in"]) -> Float[Tensor, "*batch d_out"]:
         """Return W x + b + (α / r) B A x, without computing B A.
 
-        - `x` has any leading axes, or none, and the dtype of the layer. Gradients reach `x`, `a` and `b`.
+        - `x` has any number of leading axes, and the dtype of the layer. Gradients reach `x`, `a` and `b`.
         """
         # 1. Go through the r numbers A x: both products are small.
         # 2. Scale the update, and add it to what the layer computes.
@@ -57,15 +57,15 @@ class LoRALinear(nn.Module):
 def add_lora(model: nn.Module, rank: int, names: Collection[str], alpha: float = 16.0) -> None:
     """Freeze a model, and replace its linear layers with these names by `LoRALinear`, in place.
 
-    - `names` are the last parts of the layers' names, without the dots: `w_q` stands for
+    - `names` are the last parts of the layers' names, without the dots: `w_q` matches
       `blocks.0.attention.w_q`, `blocks.1.attention.w_q` and a `w_q` of the model itself, but not for
       `w_qk`, `new_w_q` or `w_q.inner`.
     - Each `nn.Linear` with such a name is replaced by a `LoRALinear` of it, wherever it is. Other
       modules are never replaced, whatever their name. The model itself is not an `nn.Linear`, and no
       layer occurs in two places.
-    - Afterwards, nothing but the new layers' `a` and `b` requires a gradient. So these are the update:
-      in a copy of the original model with the same call, `load_state_dict(update, strict=False)`
-      restores a tuned model from them alone.
+    - Afterwards, only the new layers' `a` and `b` require gradients. So these are the entire update:
+      after the same call on a copy of the original model, `load_state_dict(update, strict=False)`
+      restores the tuned model.
 
     Raises:
         ValueError: `rank` is below 1, or no linear layer has one of these names.
@@ -85,9 +85,8 @@ def merge_lora(model: nn.Module) -> None:
 
     - Each `LoRALinear` of the model is replaced by an `nn.Linear` with the merged weight and the same
       bias, wherever it is. The model's parameters then have the names and shapes of the original model.
-      Whether they require gradients is left open.
-    - Outputs change by rounding only. The weight that the layer had is not changed: other models may
-      share it.
+      They may or may not require gradients.
+    - Outputs change by rounding only. The layer's old weight is not changed: other models may share it.
     - The model itself is not a `LoRALinear`.
 
     Source: Hu et al. 2021, §4.1, "No Additional Inference Latency".

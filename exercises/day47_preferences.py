@@ -4,8 +4,8 @@ Lesson  course lesson 47
 Hints   course hint 47
 Check   course watch 47    (checks at every save; `course check 47` checks once)
 
-Replace each `raise NotImplementedError` with your own code. The numbered comments are a way there; you may
-take another. Earlier days' parts come from the reference, so a day can be skipped.
+Replace each `raise NotImplementedError` with your own code. The numbered comments show one way; you may
+choose another. Earlier days' parts come from the reference, so you can skip a day.
 `Raises` lists what the reference refuses; no check tests that your code refuses it too.
 """
 
@@ -23,13 +23,13 @@ def sequence_log_probs(
 
     `labels` hold the next token at each position, as `answer_labels` of day 45 returns them.
 
-    - `logits` are floats `(…, T, V)`, unnormalized. `labels` are int64 `(…, T)`: ids from 0 to V − 1, or −100
-      where nothing is learned.
-    - The labels are shifted already: position t of `logits` predicts label t, as day 45's `answer_labels`
-      sets them.
+    - `logits` are floats `(…, T, V)`, unnormalized. `labels` are int64 `(…, T)`: ids from 0 to V − 1,
+      or −100 for positions that do not count.
+    - The labels are already shifted, as day 45's `answer_labels` returns them: position t of `logits`
+      predicts label t.
     - Return a tensor `(…)` with the dtype of `logits`: for each answer, the sum of its labels'
-      log-probabilities, not their mean. An answer without labels has 0.
-    - The inputs are not changed. Logits of ±10⁴ give finite numbers.
+      log-probabilities, not their mean. An answer without labels has the sum 0.
+    - The inputs are not changed. For logits of ±10⁴, the results are finite.
     - Gradients reach the logits at positions with a label, and are 0 elsewhere.
 
     Raises:
@@ -52,8 +52,8 @@ def bradley_terry_loss(
         loss = −mean log p(y_w ≻ y_l)
 
     - `chosen` and `rejected` are floats of one shape: the rewards of the two answers of each pair.
-    - Return a tensor with no dimensions: the mean over the pairs of −log σ(chosen − rejected), with the
-      natural logarithm.
+    - Return a 0-d tensor: the mean of −log σ(chosen − rejected) over the pairs, with the natural
+      logarithm.
     - It is finite for differences of ±10⁴.
 
     Raises:
@@ -79,11 +79,11 @@ def dpo_loss(
 
     All four are log-probabilities of entire answers. The reference is a constant: no gradient reaches it.
 
-    - The four are floats of one shape, log-probabilities of entire answers, one for each pair.
-    - Return a tensor with no dimensions: the mean over the pairs. It is ln 2 where policy and reference are
-      equal.
+    - The first four arguments are floats of one shape: log-probabilities of entire answers, one for
+      each pair.
+    - Return a 0-d tensor: the mean over the pairs. It is ln 2 if policy and reference are equal.
     - No gradient reaches `reference_chosen` and `reference_rejected`, even if they require one.
-    - It is finite where the log-probabilities differ by ±10⁴. `beta` is a positive number.
+    - It is finite even if the log-probabilities differ by ±10⁴. `beta` is a positive number.
 
     Raises:
         ValueError: different shapes, or a `beta` that is not positive.

@@ -4,8 +4,8 @@ Lesson  course lesson 48
 Hints   course hint 48
 Check   course watch 48    (checks at every save; `course check 48` checks once)
 
-Replace each `raise NotImplementedError` with your own code. The numbered comments are a way there; you may
-take another. Earlier days' parts come from the reference, so a day can be skipped.
+Replace each `raise NotImplementedError` with your own code. The numbered comments show one way; you may
+choose another. Earlier days' parts come from the reference, so you can skip a day.
 `Raises` lists what the reference refuses; no check tests that your code refuses it too.
 """
 
@@ -52,13 +52,14 @@ def policy_loss(
     of the answer, and so a wrong answer costs less per token, the longer it is. For that loss, pass
     `advantages / mask.sum(-1)`.
 
-    - `log_probs`, `old_log_probs` and `mask` are `(…, T)`: log-probabilities of the sampled tokens, and True
-      where a token belongs to its answer. `advantages` are `(…)`: one number for each answer, which all
-      of its tokens share.
+    - `log_probs`, `old_log_probs` and `mask` are `(…, T)`: log-probabilities of the sampled tokens, and
+      a mask that is True where a token belongs to its answer. `advantages` are `(…)`: one number for
+      each answer, which all of its tokens share.
     - Return a 0-d tensor: the sum over the tokens of each answer, averaged over all n answers. An answer
       without tokens counts as one of the n, with the sum 0. Nothing is divided by the length of an answer.
-    - Only `log_probs` gets a gradient. Where `mask` is False, log-probabilities may be −∞ or NaN: they do not
-      change the loss, and have the gradient 0.
+    - Only `log_probs` gets a gradient: the old log-probabilities and the advantages are fixed. Where
+      `mask` is False, log-probabilities may be −∞ or NaN: they do not change the loss, and have the
+      gradient 0.
 
     Raises:
         ValueError: shapes that do not fit, or a negative `clip`.
@@ -88,9 +89,9 @@ def kl_penalty(
     answer, and averaged over the answers.
 
     - Shapes, mask and average are those of `policy_loss`. Return a 0-d tensor.
-    - k₃ is computed from the two log-probabilities of each sampled token, and from no other token of the
-      vocabulary.
-    - Only `log_probs` gets a gradient.
+    - k₃ is computed only from the two log-probabilities of each sampled token, without the other tokens
+      of the vocabulary.
+    - Only `log_probs` gets a gradient. Here, too, log-probabilities may be −∞ or NaN where `mask` is False.
 
     Raises:
         ValueError: shapes that do not fit.

@@ -4,8 +4,8 @@ Lesson  course lesson 49
 Hints   course hint 49
 Check   course watch 49    (checks at every save; `course check 49` checks once)
 
-Replace each `raise NotImplementedError` with your own code. The numbered comments are a way there; you may
-take another. Earlier days' parts come from the reference, so a day can be skipped.
+Replace each `raise NotImplementedError` with your own code. The numbered comments show one way; you may
+choose another. Earlier days' parts come from the reference, so you can skip a day.
 `Raises` lists what the reference refuses; no check tests that your code refuses it too.
 """
 
@@ -23,7 +23,7 @@ def majority_vote(answers: Sequence[Hashable | None]) -> Hashable | None:
     - `answers` is a list with the answer of each sample, in the order of sampling: numbers, texts or
       tuples. 0 and the empty text are answers like any other.
     - None stands for a sample without an answer, and has no vote. If all are None, return None.
-    - Return the answer itself. The most frequent one wins, even with less than half of the votes.
+    - Return the answer itself. The most frequent answer wins, even with less than half of the votes.
 
     Raises:
         ValueError: no samples.
@@ -50,8 +50,8 @@ def pass_at_k(n: int, correct: int, k: int) -> float:
 
     Source: Chen et al. 2021, §2.1, eq. 1.
     """
-    # 1. Count all choices of k samples, and those that are not right.
-    # 2. Divide. Nothing may overflow.
+    # 1. Count all choices of k samples, and the choices without a right sample.
+    # 2. Divide, without overflow.
     raise NotImplementedError
 
 
@@ -66,12 +66,14 @@ def best_of_n(
     None stands for a sample that has no answer. It is never chosen, whatever its score. In a tie, the
     sample that was seen first wins; if `weighted`, the answer that was seen first.
 
-    - `answers` is a list as for `majority_vote`, `scores` a list of as many finite floats: higher is
-      better. They may be negative, such as log-probabilities, unless `weighted` is True.
+    - `answers` is a list as for `majority_vote`, and `scores` a list of finite floats of the same
+      length: higher is better. Scores may be negative, such as log-probabilities, unless `weighted` is
+      True.
     - Return the answer itself, not its index or score. A sample whose answer is None is never chosen; if
       all are None, return None.
-    - Of several samples with the highest score, choose the first. With `weighted=True`, choose the answer
-      with the largest sum of scores; of several, the answer that was seen first.
+    - Of several samples with the highest score, choose the first. With `weighted=True`, choose the
+      answer with the largest sum of scores; of several such answers, choose the one that was seen
+      first.
 
     Raises:
         ValueError: no samples, different numbers of answers and scores, a score that is NaN, or a

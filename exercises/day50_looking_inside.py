@@ -4,8 +4,8 @@ Lesson  course lesson 50
 Hints   course hint 50
 Check   course watch 50    (checks at every save; `course check 50` checks once)
 
-Replace each `raise NotImplementedError` with your own code. The numbered comments are a way there; you may
-take another. Earlier days' parts come from the reference, so a day can be skipped.
+Replace each `raise NotImplementedError` with your own code. The numbered comments show one way; you may
+choose another. Earlier days' parts come from the reference, so you can skip a day.
 `Raises` lists what the reference refuses; no check tests that your code refuses it too.
 
 What is imported from them below:
@@ -39,11 +39,11 @@ def logit_lens(model: GPT | LLaMA, tokens: Int[Tensor, "B T"]) -> Float[Tensor, 
 
     - `model` is a GPT of day 23 or a LLaMA of day 32, in any mode. Both hold `blocks` and the final `norm`.
       A LLaMA multiplies by `head.weight` to get logits; a GPT has no `head`, and uses `embed.weight`.
-    - `tokens` are int64 ids `(B, T)`. Return `(N + 1, B, T, V)`: first the logits from what enters the
-      first block, then those after each block. Nothing is dropped, whatever the mode.
-    - Afterwards the model is as it was, also if the call raises (on too many tokens, for example). No hook
-      of yours is left, and those of others are still there. Each module has its own mode again, and no
-      attribute that you added.
+    - `tokens` are int64 ids `(B, T)`. Return `(N + 1, B, T, V)`: first the logits from the input of the
+      first block, then those after each block. Dropout is inactive, whatever the mode.
+    - Afterwards, the model is unchanged, even if the call raises an error (on too many tokens, for
+      example). None of your hooks is left, and all other hooks are still there. Each module has the
+      same mode and attributes as before, with none that you added.
 
     Raises:
         ValueError: more tokens than `model.config.context`.
@@ -75,12 +75,12 @@ def patch_activation(
 
     - `model` is called as `model(tokens)`. `module` is a part of it that each run calls once, with a tensor
       as its first positional argument.
-    - `tokens` and `source` have one shape, so x and x′ have, too. `where` is any index that `x[where]`
-      takes; by default it is `...`, which means all of x. Only what `module` reads changes: other modules
-      that read the same tensor see it as it is. `tokens` and `source` stay as they are.
+    - `tokens` and `source` have the same shape, and so have x and x′. `where` is any index that
+      `x[where]` accepts; the default, `...`, means all of x. Only the input of `module` changes: other
+      modules that read the same tensor get it unchanged. `tokens` and `source` are not changed.
     - Without a `source`, the model runs once.
-    - Return the model's output on `tokens`. Nothing is dropped in either run, whatever the mode.
-    - Afterwards the model is as it was, also if one of the runs raises: see `logit_lens`.
+    - Return the model's output on `tokens`. Dropout is inactive in both runs, whatever the mode.
+    - Afterwards, the model is unchanged, even if one of the runs raises an error: see `logit_lens`.
 
     Raises:
         What the model or the index raises.
@@ -106,11 +106,11 @@ def prefix_matching_score(
     The mean is over all positions t of all rows whose token x_t occurs earlier in its row. A perfect
     induction head scores 1. If no token occurs twice, the score is 0.
 
-    - `weights` are `(B, h, T, T)`: row t holds what position t attends to, itself and earlier positions,
-      and sums to 1. `tokens` are int64 ids `(B, T)`.
-    - The weights on all wanted places of a position are added. If a token follows its equal, the place after
-      the earlier one is the token's own, and counts.
-    - All positions of all rows with an earlier occurrence of their token count the same.
+    - `weights` are `(B, h, T, T)`: row t holds the weights of position t on itself and on earlier
+      positions, and sums to 1. `tokens` are int64 ids `(B, T)`.
+    - For each position, add the weights on all places that follow an earlier occurrence of its token.
+      If a token is equal to the token before it, such a place is the token's own, and counts.
+    - The score is the mean over all positions, of all rows, whose token has occurred earlier.
     - Return `(h,)` with the dtype and device of `weights`. If there is no such position, all scores are 0.
 
     Raises:

@@ -46,6 +46,7 @@ PARTS: dict[str, Commands] = {
         )
         for group in GROUPS
     },
+    "draws": {"draws": ("-m", "tests.draws")},
     "cost": {"cost": COST},
     "rooms": {f"rooms-{room.replace('/', '-')}": (*PYTEST, "-n", "auto", room) for room in ROOMS},
     "attacks": {"attacks": (*PYTEST, "tests/course/hostile")},

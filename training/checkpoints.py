@@ -40,7 +40,7 @@ def write_whole(path: Path, body: bytes) -> None:
     """Write a file completely or not at all.
 
     Raises:
-        OSError: it could not be written; the old file is untouched.
+        OSError: the file could not be written; the old file is unchanged.
     """
     draft = draft_of(path)
     try:
@@ -64,7 +64,7 @@ def write_weights(path: Path, weights: dict[str, Tensor]) -> None:
     """Write weights by name as safetensors.
 
     Raises:
-        OSError: they could not be written.
+        OSError: the weights could not be written.
     """
     write_whole(path, safetensors.torch.save(_apart(weights)))
 
@@ -87,7 +87,7 @@ def write_state(path: Path, state: TrainingState) -> None:
     """Write the state, and keep the previous one.
 
     Raises:
-        OSError: it could not be written; the last state is untouched.
+        OSError: the state could not be written; the last state is unchanged.
     """
     body = safetensors.torch.save(_apart(state.tensors), {"facts": json.dumps(state.facts)})
     head = HEAD + hashlib.sha256(body).hexdigest().encode() + b"\n"
@@ -108,7 +108,7 @@ def read_state(path: Path) -> TrainingState:
     """Read a state.
 
     Raises:
-        OSError: it cannot be read.
+        OSError: the file cannot be read.
         Damaged: the file is not what was written.
     """
     head, _, body = path.read_bytes().partition(b"\n")

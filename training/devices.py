@@ -85,7 +85,7 @@ def peak_flops_of(name: str) -> float | None:
 
 
 def pick(asked: str) -> torch.device:
-    """Return the device of this name; `auto` is a GPU where there is one.
+    """Return the device of this name; `auto` is a GPU if there is one.
 
     Raises:
         Refused: this machine has no such device.
@@ -133,7 +133,7 @@ def restarts() -> int:
 
 @contextlib.contextmanager
 def process_context(asked: str) -> Iterator[ProcessContext]:
-    """Set up this process, and the process group where there are several."""
+    """Set up this process, and the process group if there are several processes."""
     device = pick(asked)
     if not under_torchrun():
         yield ProcessContext(device)

@@ -19,7 +19,7 @@ def no_progress(what: str, done: int, total: int) -> None:
 
 @contextmanager
 def waiting(console: Console, words: str) -> Iterator[OnProgress]:
-    """Show a bar that disappears at the end; without a terminal, print one plain line."""
+    """Show a bar that disappears at the end; without a terminal, print a plain line."""
     if not console.is_terminal:
         console.print(Text(f"{words} …"), soft_wrap=True)
         yield no_progress

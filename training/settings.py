@@ -1,4 +1,5 @@
-"""The settings of a run: a YAML file in `training/configs/`, changes by `--set`, and what is allowed.
+"""The settings of a run: a YAML file in `training/configs/`, changes by `--set`, and the allowed
+values.
 
 The defaults are the paper's: post-norm, P_drop = 0.1, ε_ls = 0.1, the learning rate of §5.3.
 """
@@ -32,6 +33,8 @@ WITH = {
     "target": ("translation",),
 }
 """Settings that only some tasks use."""
+RENAMED = {"average": "average_last"}
+"""Settings by the names that older runs have for them."""
 OF_THE_PRETRAINED = frozenset(
     {"model", "layers", "d_model", "heads", "kv_heads", "d_ff", "norm", "tie", "vocabulary"}
 )
@@ -39,12 +42,12 @@ OF_THE_PRETRAINED = frozenset(
 
 
 def among(*choices: str, default: Any = MISSING) -> Any:
-    """A setting that is one of these words."""
+    """Define a setting that is one of these words."""
     return field(default=default, metadata={"choices": choices})
 
 
 def within(low: float, high: float | None, default: Any = MISSING) -> Any:
-    """A setting that is a number from `low` to `high`, both included; `high` may be None."""
+    """Define a setting that is a number from `low` to `high`, inclusive; `high` may be None."""
     return field(default=default, metadata={"low": low, "high": high})
 
 
@@ -102,7 +105,9 @@ class Settings:
     accumulate: int = within(1, None, 1)  # batches per optimizer step
     # decay of the weights' exponential moving average; 0 means none
     ema: float = within(0, 0.999999, 0.0)
-    average: int = within(0, None, 0)  # number of last checkpoints to average; 0 means none
+    # last checkpoints, `save_every` steps apart, whose mean is the final weights (Vaswani et al. 2017,
+    # §6.1); 0 means no mean
+    average_last: int = within(0, None, 0)
     seed: int = within(0, 2**63 - 1, 0)  # random seed
 
     # Validation and checkpoints
@@ -159,8 +164,8 @@ class Settings:
             raise Refused(f"kv_heads is for model=llama only, got model={self.model}")
         if self.model == "llama":
             self._check_llama()
-        if self.average and self.ema:
-            raise Refused("average and ema cannot be combined: set one of them to 0")
+        if self.average_last and self.ema:
+            raise Refused("average_last and ema cannot be combined: set one of them to 0")
 
     def _check_llama(self) -> None:
         if self.dropout:
@@ -203,7 +208,7 @@ def load(path: Path) -> Settings:
 
 
 def named(path: Path) -> set[str]:
-    """The names of the settings that a valid YAML file sets; the others have their defaults."""
+    """Return the names of the settings that a valid YAML file sets; the rest have defaults."""
     return set(yaml.safe_load(path.read_bytes()))
 
 
@@ -223,10 +228,9 @@ def from_yaml(text: bytes | str, path: Path) -> Settings:
         raise Refused(f"{path} is not valid YAML: {' '.join(str(error).split())}") from error
     if not isinstance(found, dict):
         raise Refused(f"{path} must contain settings, one `key: value` per line")
+    renamed = {RENAMED.get(key, str(key)): value for key, value in found.items()}
     try:
-        return Settings(
-            **{str(key): _typed(str(key), value, Settings) for key, value in found.items()}
-        )
+        return Settings(**{key: _typed(key, value, Settings) for key, value in renamed.items()})
     except TypeError as error:
         raise Refused(f"{path} must set `task:` to one of {', '.join(TASKS)}") from error
     except Refused as error:

@@ -1,1 +1,1 @@
-"""The learner's own Transformer: its parts put together, trained to copy, and handed to real runs."""
+"""The learner's own Transformer: assemble its parts, train it to copy, and use it in real runs."""

@@ -1,4 +1,4 @@
-"""The parts of a model that are a learner's, put together with the reference's others."""
+"""Combine the parts of a model that a learner wrote with those of the reference."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ NOTHING_WRONG = (NO_FILE, NOT_BEGUN, IMPORTED)
 
 
 def part_days() -> list[Day]:
-    """The days whose exercises are parts of the paper's Transformer."""
+    """Return the days whose exercises are parts of the paper's Transformer."""
     return [day for day in DAYS if PAPER in day.references]
 
 
 def files_of(answers: Path) -> dict[str, str]:
-    """For each day of which there is a file: where it lies."""
+    """Return the path of each day's file, for the days that have one."""
     found = {day.stem: find_answer(day, answers) for day in part_days()}
     return {stem: str(path) for stem, path in found.items() if path is not None}
 
@@ -34,18 +34,18 @@ def files_of(answers: Path) -> dict[str, str]:
 def put_together(
     files: dict[str, Path], references: Sequence[str] = (PAPER,)
 ) -> tuple[ModuleType, list[str], dict[str, list[str]]]:
-    """References with the learner's own definitions in place of theirs.
+    """Build references in which the learner's own definitions replace the originals.
 
-    Each file finds the learner's earlier parts where it imports from a reference, and so does each
-    reference that is built upon others. They take the references' places among the modules.
+    When a file imports from a reference, it gets the learner's earlier parts, and so does each
+    reference that builds on others. The new modules replace the references in `sys.modules`.
 
     Args:
-        files: the learner's, by the stem of their day.
-        references: their files, each after those that it imports.
+        files: the learner's files, by the stem of their day.
+        references: the files of the references, each after those that it imports.
 
     Returns:
-        The last one's module; the exercises that are the learner's; those that are not, with the
-        reason.
+        The module of the last reference; the exercises that are the learner's; and the other
+        exercises, with the reason.
     """
     own: list[str] = []
     filled: dict[str, list[str]] = {}

@@ -18,12 +18,11 @@ from course.workers.worker import NotStarted, WorkerStopped
 
 
 def assemble(answers: Path, failing: Callable[[Sequence[Day], Path], list[DayResult]]) -> None:
-    """Put a learner's parts together, train them, and show what came of it.
+    """Assemble a learner's parts, train the model, and show the result.
 
     Args:
         answers: the folder with the parts.
-        failing: finds among days those that fail; a training that comes to nothing is no way to
-            learn of them.
+        failing: returns those of some days that fail, so that they are named before training.
     """
     console = display.console()
     with console.status("Checking your parts …"):

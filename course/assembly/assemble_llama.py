@@ -1,7 +1,8 @@
-"""`course assemble llama`: the learner's own LLaMA, trained on Shakespeare, quantized, exported, and heard.
+"""`course assemble llama`: the learner's own LLaMA, trained on Shakespeare, quantized, exported,
+and heard.
 
-It is a run like others, by the commands of `training/`, one after the other. Training runs the learner's
-code in this process, as `course train --answers` does.
+It calls the commands of `training/` one after the other, as for any other run. Training runs the
+learner's code in this process, as `course train --answers` does.
 """
 
 from __future__ import annotations
@@ -32,15 +33,14 @@ def assemble_llama(
     data_dir: Path | None,
     steps: int | None,
 ) -> None:
-    """Train a LLaMA of the learner's parts, quantize it, export it, and let it speak.
+    """Train a LLaMA of the learner's parts, quantize it, export it, and generate text with it.
 
     Args:
-        program: whose commands these are.
+        program: the program to which these commands belong.
         answers: the folder with the parts.
-        failing: finds among days those that fail; a training that comes to nothing is no way to
-            learn of them.
-        data_dir: where Shakespeare lies, if not in the cache.
-        steps: of the training; those of the config if left out.
+        failing: returns those of some days that fail, so that they are named before training.
+        data_dir: the folder that contains Shakespeare, if not the cache.
+        steps: the number of training steps; that of the config if omitted.
     """
     console = display.console()
     with console.status("Checking your parts …"):

@@ -28,8 +28,7 @@ def assemble_reasoner(
     """Train a reasoner of the learner's parts, or resume a run.
 
     Args:
-        failing: finds among days those that fail; a training that comes to nothing is no way to
-            learn of them.
+        failing: returns those of some days that fail, so that they are named before training.
     """
     console = display.console()
     if resume is None:

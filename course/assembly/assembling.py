@@ -1,7 +1,7 @@
 """The learner's own Transformer, trained in a worker and judged here.
 
-The worker's progress is shown as it reports it. Whether the model has learned to copy is judged from the
-tokens that it sends.
+This process shows the progress that the worker reports. It judges from the tokens that the worker
+sends whether the model has learned to copy.
 """
 
 from __future__ import annotations
@@ -41,10 +41,10 @@ class Assembled:
 
 
 def assemble(answers: Path, report: Callable[[CopyProgress], None]) -> Assembled:
-    """Put the answers in a folder together, train, and judge.
+    """Assemble the answers in a folder, train the model, and judge it.
 
     Raises:
-        WorkerStopped: the learner's code ended its process, or had to be ended.
+        WorkerStopped: the learner's code ended its process, or had to be stopped.
         NotStarted: the process did not start.
     """
     held_out = sequences(random.Random("held out"), HELD_OUT)

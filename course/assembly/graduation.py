@@ -1,4 +1,5 @@
-"""What `course assemble` shows: how the training goes, whose parts they are, what attention became."""
+"""What `course assemble` shows: the progress of training, the origin of the parts, and the attention
+weights."""
 
 from __future__ import annotations
 
@@ -27,7 +28,7 @@ EVERY = 5  # rounds between two lines where there is no terminal
 
 @contextmanager
 def training(console: Console) -> Iterator[Callable[[CopyProgress], None]]:
-    """A bar that moves with the reports; off a terminal, a plain line now and then."""
+    """Show a bar that follows the reports; without a terminal, print a plain line now and then."""
     if not console.is_terminal:
         seen: list[CopyProgress] = []
 
@@ -58,7 +59,7 @@ def _words(progress: CopyProgress) -> str:
 
 
 def warning(failing: Sequence[DayResult]) -> RenderableType:
-    """The days that fail, before they are trained on."""
+    """Name the days that fail, before training."""
     lines = [
         Text.assemble(
             ("✘ ", "failed"),
@@ -73,7 +74,7 @@ def warning(failing: Sequence[DayResult]) -> RenderableType:
 
 
 def report(result: Assembled) -> RenderableType:
-    """Whose parts they are, what went wrong, and what attention looks at."""
+    """Show whose parts they are, what went wrong, and what attention looks at."""
     lines: list[RenderableType] = []
     if result.own:
         lines.append(Text.assemble((f"Yours ({len(result.own)}): ", "bold"), ", ".join(result.own)))
@@ -106,14 +107,14 @@ def _shaded(weights: Any) -> Text:
 
 
 def verdict(result: Assembled) -> Text:
-    """The last line."""
+    """Print the last line."""
     style = "passed" if result.exact == 1.0 else "failed"
     share = int(1000 * result.exact) / 10  # 999.9 of 1000 is not 100 %
     return Text(f"copy task: {share:.1f}% of {HELD_OUT} held-out sequences exact", style)
 
 
 def draw(layers: list[Any], path: Path) -> None:
-    """Every layer and head as a picture."""
+    """Draw every layer and head."""
     import matplotlib  # takes a second to import
 
     matplotlib.use("Agg")

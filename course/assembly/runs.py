@@ -1,4 +1,5 @@
-"""A learner's own parts in real runs: kept with the run, put together, and their errors told as theirs."""
+"""A learner's own parts in real runs: stored with the run, assembled, with their errors attributed to
+them."""
 
 from __future__ import annotations
 
@@ -64,12 +65,12 @@ REASONER = LLAMA + [
 
 
 def days_of(definitions: list[tuple[str, str]]) -> list[Day]:
-    """The days whose exercises are parts of some definitions."""
+    """Return the days whose exercises are parts of some definitions."""
     return list(_exercises(definitions))
 
 
 def keep(answers: Path, folder: Path) -> None:
-    """Copy the files of parts, so that a run has them whatever becomes of the originals.
+    """Copy the files of parts, so that a run does not depend on the originals.
 
     Raises:
         OSError: the copies could not be written.
@@ -90,11 +91,11 @@ def keep(answers: Path, folder: Path) -> None:
 
 
 def load(settings: Settings, folder: Path) -> Parts:
-    """The parts of a run.
+    """Return the parts of a run.
 
     Args:
-        settings: of the run.
-        folder: where it keeps a learner's files.
+        settings: the settings of the run.
+        folder: the folder with the run's copy of a learner's files.
 
     Raises:
         Refused: the files are gone, one cannot be loaded, or none of them is used.
@@ -103,11 +104,11 @@ def load(settings: Settings, folder: Path) -> Parts:
 
 
 def reasoner(answers: str, folder: Path) -> Parts:
-    """The parts of a reasoner.
+    """Return the parts of a reasoner.
 
     Args:
-        answers: the folder that they come from, as it was named.
-        folder: where the run keeps them.
+        answers: the folder of the original files, as the user named it.
+        folder: the folder with the run's copy of them.
 
     Raises:
         Refused: as for `load`.
@@ -124,9 +125,9 @@ def _loaded(
     """Parts, among them a learner's; the modules are afterwards as they were.
 
     Args:
-        definitions: what will be used.
+        definitions: the definitions that will be used.
         folder: where the learner's files are.
-        answers: the folder that they come from, as it was named.
+        answers: the folder of the original files, as the user named it.
         chosen: returns the module with the parts; that of the last definition's file if left out.
     """
     from training.models.parts import Parts  # torch takes a second to import
@@ -156,12 +157,12 @@ class PutIn:
 
 
 def put_in(definitions: list[tuple[str, str]], folder: Path, answers: str) -> PutIn:
-    """Put a learner's parts in place of those that some definitions are made of, among the modules.
+    """Replace the parts that some definitions use by a learner's, in `sys.modules`.
 
     Args:
-        definitions: what will be used.
-        folder: where the files are.
-        answers: the folder as it was named.
+        definitions: the definitions that will be used.
+        folder: the folder with the files.
+        answers: the folder as the user named it.
 
     Raises:
         Refused: a file cannot be loaded, or none of them is used.
@@ -200,7 +201,7 @@ def _references(definitions: list[tuple[str, str]]) -> list[str]:
 
 @contextmanager
 def speaker(answers: Path, model: Path, told: Callable[[str], None]) -> Iterator[TextGenerator]:
-    """Have a published model speak by a learner's parts, in a worker.
+    """Load a published model that generates text with a learner's parts, in a worker.
 
     Raises:
         Refused: a part or the model cannot be loaded, or none of the parts is used.
@@ -247,7 +248,7 @@ def _fingerprint(files: dict[str, Path]) -> str:
 
 
 def described(error: BaseException, answers: str) -> str:
-    """An exception, with the lines of that file of the learner's in which it came up last."""
+    """Describe an exception, with the lines of the learner's file that raised it last."""
     numbers = {day.stem: day.number for day in DAYS}
     names = [frame.f_code.co_filename for frame, _ in traceback.walk_tb(error.__traceback__)]
     file = next((name for name in reversed(names) if Path(name).stem in numbers), None)

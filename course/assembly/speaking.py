@@ -1,6 +1,6 @@
-"""A published model that speaks by a learner's own parts, in a worker: asked from here, token by token.
+"""A published model that generates text with a learner's own parts, in a worker, token by token.
 
-The worker is asked for each piece of a reply, so a reply is stopped by asking no more.
+Each piece of a reply is a request to the worker, so a reply stops when no more requests follow.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ LEFT = "The process that runs your code has ended: begin again"
 
 
 class Remote:
-    """The model, seen from outside the worker: a `TextGenerator`."""
+    """The worker's model, as a `TextGenerator` in this process."""
 
     def __init__(self) -> None:
         self._worker = Worker("cpu", "course.assembly.spoken")
@@ -40,11 +40,11 @@ class Remote:
             told(line)
 
     def generate(self, prompt: str, tokens: int, drawing: Sampling) -> Iterator[str]:
-        """Pieces of what follows a text."""
+        """Yield pieces of the continuation of a text."""
         return self._begun({"prompt": prompt}, tokens, drawing)
 
     def reply(self, messages: Sequence[Message], tokens: int, drawing: Sampling) -> Iterator[str]:
-        """Pieces of the reply in a conversation.
+        """Yield pieces of the reply in a conversation.
 
         Raises:
             TooLong: a shorter conversation may fit.

@@ -1,4 +1,4 @@
-"""In the worker: a published model in a learner's own classes."""
+"""The worker's side: a published model in a learner's own classes."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ STAGE = _Stage()
 
 
 def serve(request: dict[str, Any], send: Send) -> None:
-    """Answer a request: load a model, begin a text, or give its next piece."""
+    """Answer a request: load a model, begin a text, or return its next piece."""
     number = {"number": request["number"]}
     try:
         send(_answer(request) | number)

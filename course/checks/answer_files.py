@@ -1,10 +1,15 @@
-"""Someone's answer to a day: finding its file, reading it, making a module of it."""
+"""An answer to a day: find its file, read it, and build a module from it."""
 
 from __future__ import annotations
 
 import ast
+import codecs
+import contextlib
+import io
 import json
+import re
 import sys
+import tokenize
 from pathlib import Path
 from types import ModuleType
 
@@ -14,6 +19,10 @@ from course.references.modules import execute
 ENDINGS = (".py", ".ipynb")
 LARGEST_FILE = 2_000_000  # bytes; of a notebook without its outputs
 LARGEST_NOTEBOOK = 10_000_000  # bytes with its outputs, which may be plots
+# What a file may declare, by its codec's name. Of the others some are slow, and some decode no text.
+DECLARED = re.compile(
+    r"ascii|iso8859-[0-9]+|cp[0-9]+|mac-[a-z]+|koi8-.|gb[0-9k]+|big5|shift_jis|euc_.."
+)
 
 
 class Unreadable(Exception):
@@ -21,7 +30,7 @@ class Unreadable(Exception):
 
 
 def find_answer(day: Day, folder: Path) -> Path | None:
-    """The day's file in a folder of answers: a Python file or else a solution notebook."""
+    """Return the day's file in a folder of answers: a Python file, or else a solution notebook."""
     for ending in ENDINGS:
         path = folder / f"{day.stem}{ending}"
         try:
@@ -33,10 +42,10 @@ def find_answer(day: Day, folder: Path) -> Path | None:
 
 
 def read_answer(path: Path) -> str:
-    """The Python source of an answer; of a notebook, its tagged cells.
+    """Return the Python source of an answer; for a notebook, its tagged cells.
 
     Raises:
-        Unreadable: not UTF-8, not a notebook, too large, or gone.
+        Unreadable: the file is not text, not a notebook, too large, or missing.
     """
     try:
         most = largest(path.name)
@@ -51,40 +60,55 @@ def read_answer(path: Path) -> str:
 
 
 def largest(name: str) -> int:
-    """The bytes that a file of this name may have."""
+    """Return the maximum size of a file of this name, in bytes."""
     return LARGEST_NOTEBOOK if name.lower().endswith(".ipynb") else LARGEST_FILE
 
 
 def without_outputs(data: bytes) -> bytes:
-    """A notebook without what its cells printed and drew, and without pasted pictures.
-
-    What is no notebook, or larger than one may be, stays as it is.
-    """
+    """Remove outputs and pasted pictures from a notebook. Other data, and a notebook that is too large,
+    do not change."""
     if len(data) > LARGEST_NOTEBOOK:
         return data
     try:
-        notebook = json.loads(data.decode("utf-8-sig"))
+        notebook = json.loads(decoded(data, ".ipynb"))
         for cell in notebook["cells"]:
             cell.pop("attachments", None)
             if "outputs" in cell:
                 cell["outputs"] = []
         return json.dumps(notebook, ensure_ascii=False).encode()
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+    except (Unreadable, ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return data
 
 
-def source_in(data: bytes, name: str) -> str:
-    """The same of a file's bytes, given its name.
+def decoded(data: bytes, name: str) -> str:
+    """The text in a file's bytes: UTF-8, UTF-16 with its mark, or of Python what it declares (PEP 263).
 
     Raises:
-        Unreadable: not UTF-8, not a notebook, or too much code.
+        Unreadable: it is none of these.
     """
+    encoding = "utf-8-sig"
+    if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        encoding = "utf-16"
+    elif not name.endswith(".ipynb"):
+        with contextlib.suppress(SyntaxError, LookupError):  # none is declared that is known
+            declared = codecs.lookup(tokenize.detect_encoding(io.BytesIO(data).readline)[0]).name
+            encoding = declared if DECLARED.fullmatch(declared) else encoding
     try:
-        text = data.decode("utf-8-sig")
+        return data.decode(encoding)
     except UnicodeDecodeError as error:
+        what = encoding.removesuffix("-sig").upper()
         raise Unreadable(
-            f"{name} is not UTF-8: byte {error.start} cannot be read. Save it with the encoding UTF-8."
+            f"{name} is not {what}: byte {error.start} cannot be read. Save it with the encoding UTF-8."
         ) from error
+
+
+def source_in(data: bytes, name: str) -> str:
+    """Do the same for a file's bytes, given its name.
+
+    Raises:
+        Unreadable: the data are not text, not a notebook, or too much code.
+    """
+    text = decoded(data, name)
     if "\0" in text:
         raise Unreadable(
             f"{name} holds a NUL character: it is not a text file. Save it with the encoding UTF-8."
@@ -94,7 +118,7 @@ def source_in(data: bytes, name: str) -> str:
         most = LARGEST_FILE // 10**6
         raise Unreadable(f"{name} holds more than {most} MB of code: is it the right file?")
     if not source.strip():
-        raise Unreadable(f"{name} is empty. `course reset` gives the stub again.")
+        raise Unreadable(f"{name} is empty. `course reset` restores the stub.")
     return source
 
 
@@ -112,10 +136,10 @@ def _tagged_cells(text: str, name: str) -> str:
 
 
 def build_answer(name: str, source: str) -> ModuleType:
-    """The module of an answer. Whatever its top level raises comes out.
+    """Build the module of an answer. Exceptions of its top level propagate.
 
-    Whatever Python runs as a file runs here too: dataclasses, pickle and `inspect` find the module by its
-    name.
+    Code that runs as a file also runs here: dataclasses, pickle and `inspect` find the module by
+    its name.
     """
     module = ModuleType("answer")
     module.__file__ = name
@@ -128,7 +152,8 @@ def build_answer(name: str, source: str) -> ModuleType:
 
 
 def begun(source: str, stub: str, exercises: tuple[str, ...]) -> list[str]:
-    """The exercises whose definition is no longer the stub's: comments and blank lines aside."""
+    """Return the exercises whose definition differs from the stub's, apart from comments and blank
+    lines."""
     theirs, ours = _definitions(source), _definitions(stub)
     return [name for name in exercises if theirs.get(name) != ours.get(name)]
 

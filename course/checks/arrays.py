@@ -1,6 +1,6 @@
-"""Arrays of NumPy and tensors of torch alike, for all that only looks at numbers.
+"""Functions for NumPy arrays and torch tensors alike, for code that only looks at numbers.
 
-torch is never imported here: where nobody has imported it, there are no tensors.
+This module never imports torch: if no code has imported it, there are no tensors.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ BFLOAT16_TINY = 2.0**-133
 def loaded_torch() -> Any:
     """Return torch if something has imported it, else None.
 
-    On NumPy days an empty folder covers torch in grading's sandbox: `import torch` gives a module
-    without tensors there, which is none.
+    On NumPy days an empty folder covers torch in grading's sandbox: there, `import torch` returns a
+    module without tensors, which does not count.
     """
     torch = sys.modules.get("torch")
     return torch if hasattr(torch, "Tensor") else None
@@ -42,22 +42,22 @@ def is_array(value: object) -> bool:
 
 
 def copied(array: Any) -> Any:
-    """An array or tensor of the same values that shares no memory."""
+    """Return an array or tensor with the same values that shares no memory."""
     return array.detach().clone() if is_tensor(array) else np.copy(array)
 
 
 def dtype_of(array: Any) -> str:
-    """`float32`, `bfloat16`, `bool` …, whoever's it is."""
+    """Return the name of the dtype, such as `float32`, `bfloat16` or `bool`."""
     return str(array.dtype).removeprefix("torch.")
 
 
 def is_floating(array: Any) -> bool:
-    """Whether it holds real numbers."""
+    """Return whether it holds floating-point numbers."""
     return dtype_of(array).startswith(("float", "bfloat"))
 
 
 def as_numpy(value: Any) -> Array:
-    """The same numbers in NumPy; bfloat16, which it does not know, as float32."""
+    """Return the same numbers as a NumPy array; bfloat16, which NumPy lacks, as float32."""
     if not is_tensor(value):
         return np.asarray(value)
     plain = value.detach().cpu()
@@ -66,25 +66,25 @@ def as_numpy(value: Any) -> Array:
 
 
 def same(one: Any, other: Any) -> bool:
-    """Whether two hold the same values; NaN is the same as NaN."""
+    """Return whether both hold the same values; NaN equals NaN."""
     a, b = as_numpy(one), as_numpy(other)
     return np.array_equal(a, b, equal_nan=a.dtype.kind == b.dtype.kind == "f")
 
 
 def eps_of(dtype: str) -> float:
-    """The distance from 1 to the next number of a dtype."""
+    """Return the distance from 1 to the next larger number of a dtype."""
     return BFLOAT16_EPS if dtype == "bfloat16" else float(np.finfo(dtype).eps)
 
 
 def upcast(array: Any) -> Any:
-    """A copy in float64; what holds no real numbers stays as it is."""
+    """Return a copy in float64; values that are not floating-point numbers do not change."""
     if not is_floating(array):
         return copied(array)
     return array.double() if is_tensor(array) else array.astype(np.float64)
 
 
 def nudged(array: Any, random: np.random.Generator) -> Any:
-    """Each number moved up or down by one ulp of its dtype."""
+    """Move each number up or down by one ulp of its dtype."""
     if not is_floating(array):
         return copied(array)
     exact = as_numpy(array).astype(np.float64)

@@ -1,21 +1,23 @@
-"""All that a file of `tests/days/` may use. What is imported, it imports from here alone.
+"""Everything that a file of `tests/days/` may use. Such a file imports only from here.
 
 A check asks for these by name, as fixtures:
 
 answer      the learner's module
-draw        in fixtures of the file: where inputs are drawn from, a seed's own stream for each of them;
-            arrays of NumPy in float64 on days 1 to 7, later tensors in float32 (`course/checks/draw.py`)
-build       `build(answer.Encoder, …, dtype="float64")`: a module with weights by the names of its parameters
-device      where inputs lie, `"cpu"` or another; what a check makes itself, it makes there
-seed        where inputs come from, a number
+draw        in fixtures of the file: draws inputs, from a separate stream for each fixture; arrays
+            of NumPy in float64 on days 1 to 7, later tensors in float32 (`course/checks/draw.py`)
+build       `build(answer.Encoder, …, dtype="float64")`: a module with weights by the names of its
+            parameters
+device      the device of the inputs, such as `"cpu"`; a check creates its own tensors there
+seed        the seed of the inputs, a number
 parameters  of `@pytest.mark.parametrize`, each mark with one name
 
-Two marks of its own: `@pytest.mark.constant("leaf", …, "why")` names what is the same for every seed.
-`@pytest.mark.watertight("why")`, on a check or on a value of `pytest.param`, says that it asks more than
-the day is about: rows with nothing to attend to, halves and extremes, odd widths, sizes of one where the
-formula has no trouble, step 0, memory layouts. All other checks are core.
+There are two marks: `@pytest.mark.constant("leaf", …, "why")` names results that are the same for
+every seed. `@pytest.mark.watertight("why")`, on a check or on a value of `pytest.param`, says that
+it tests more than the day is about: rows with nothing to attend to, half precision and extremes,
+odd widths, sizes of one where the formula has no trouble, step 0, memory layouts. All other checks
+are core.
 
-What it returns is what it saw: arrays, numbers, words, dicts and lists of them.
+A check returns what it observed: arrays, numbers, strings, and dicts and lists of these.
 """
 
 from collections.abc import Iterable, Sequence

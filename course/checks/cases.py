@@ -1,6 +1,6 @@
-"""One check as a learner meets it: how to draw its inputs again, and what it does with them.
+"""One check as a learner sees it: how to draw its inputs again, and what it does with them.
 
-What is printed is read off the check's file, which is not run for it.
+The printed lines are read from the check's file, which is not run for this.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ PREFIX = "test_"
 
 
 def inputs_of(day: Day, asked: str, seed: int = 0, device: str = "cpu") -> dict[str, Any]:
-    """Draw what a check is given, by name.
+    """Draw the inputs of a check, by name.
 
     Raises:
         LookupError: the day has no such check; the message names the nearest.
@@ -33,15 +33,16 @@ def inputs_of(day: Day, asked: str, seed: int = 0, device: str = "cpu") -> dict[
 
 
 def names_like(asked: str, day: Day, names: Sequence[str]) -> list[str]:
-    """The checks that a name means: itself, or each of its parameters where it names none.
+    """Return the checks that a name means: one check, or one for each parameter if the name
+    contains none.
 
     Args:
-        asked: a check's name, with or without `test_`.
+        asked: the name of a check, with or without `test_`.
         day: the day, for the message.
-        names: those of its checks.
+        names: the names of the day's checks.
 
     Raises:
-        LookupError: there is no such check; the message names the nearest, and all.
+        LookupError: there is no such check; the message names the nearest name, and all names.
     """
     wanted = f"{PREFIX}{asked.removeprefix(PREFIX)}"
     found = [name for name in names if wanted in (name, name.partition("[")[0])]
@@ -55,7 +56,7 @@ def names_like(asked: str, day: Day, names: Sequence[str]) -> list[str]:
 
 
 def snippet(day: Day, name: str, seed: int = 0, device: str = "cpu") -> str:
-    """Python that draws a check's inputs, under the names that the check uses."""
+    """Return Python code that draws a check's inputs, under the names that the check uses."""
     options = [f"seed={seed}"] if seed else []
     options += [f"device={_quoted(device)}"] if device != "cpu" else []
     call = f"case({', '.join([str(day.number), _quoted(name), *options])})"
@@ -75,7 +76,7 @@ def snippet(day: Day, name: str, seed: int = 0, device: str = "cpu") -> str:
 
 
 def steps(day: Day, name: str) -> str:
-    """What a check does with its inputs and the answer: its own lines."""
+    """Return the lines with which a check uses its inputs and the answer."""
     source = day.checks.read_text(encoding="utf-8").splitlines()
     definition = _definition(day, name)
     body = definition.body[1:] if ast.get_docstring(definition) else definition.body

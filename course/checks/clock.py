@@ -1,7 +1,7 @@
 """The learner's clock: CPU time of the thread that runs their code, and of nothing else.
 
-It is stopped while anything is imported, drawn, given weights or serialized. So what it shows does
-not depend on what else the machine is doing.
+The clock stops while anything is imported, drawn, given weights or serialized. So its value does
+not depend on the other work of the machine.
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ class Clock:
 
     @property
     def runs(self) -> bool:
-        """Whether it is counting now."""
+        """Return whether the clock is running."""
         return self._state[1] is not None
 
     @contextmanager
     def started(self) -> Iterator[None]:
-        """Within it, the clock counts from 0."""
+        """Let the clock count from 0 within the context."""
         self._state = 0.0, self._read()
         try:
             yield
@@ -52,7 +52,7 @@ class Clock:
 
     @contextmanager
     def stopped(self) -> Iterator[None]:
-        """Within it, a started clock stands still."""
+        """Stop a running clock within the context."""
         if not self.runs:
             yield
             return

@@ -12,7 +12,7 @@ Item = TypeVar("Item")
 
 
 class Draw:
-    """A stream of random sizes and arrays that depends on the seed and on who draws, and on nothing else."""
+    """A stream of random sizes and arrays that depends only on the seed and on the name of the stream."""
 
     usual = "float64"
 
@@ -21,40 +21,40 @@ class Draw:
         self._random = np.random.default_rng(int.from_bytes(digest[:16], "little"))
 
     def size(self, low: int, high: int) -> int:
-        """A size from `low` to `high`, both included."""
+        """Draw a size from `low` to `high`, inclusive."""
         return int(self._random.integers(low, high + 1))
 
     def sizes(self, low: int, high: int, count: int) -> list[int]:
-        """`count` sizes from `low` to `high`, no two alike, so that a swapped axis shows."""
+        """Draw `count` different sizes from `low` to `high`, so that a swapped axis is visible."""
         return [int(size) for size in self._random.permutation(np.arange(low, high + 1))[:count]]
 
     def choice(self, items: Sequence[Item]) -> Item:
-        """One of the items."""
+        """Draw one of the items."""
         return items[self.size(0, len(items) - 1)]
 
     def normal(
         self, *shape: int, scale: float = 1.0, mean: float = 0.0, dtype: str | None = None
     ) -> Any:
-        """Normal numbers with a given mean and standard deviation."""
+        """Draw normal numbers with a given mean and standard deviation."""
         return self._made(mean + scale * self._random.standard_normal(shape), dtype or self.usual)
 
     def uniform(self, low: float, high: float, *shape: int, dtype: str | None = None) -> Any:
-        """Numbers between two bounds, all equally likely."""
+        """Draw uniform numbers between two bounds."""
         return self._made(self._random.uniform(low, high, shape), dtype or self.usual)
 
     def weights(self, *shape: int, dtype: str | None = None) -> Any:
-        """Positive numbers that sum to 1 along the last axis."""
+        """Draw positive numbers that sum to 1 along the last axis."""
         exponentials = self._random.exponential(size=shape)
         shares = exponentials / exponentials.sum(axis=-1, keepdims=True)
         return self._made(shares, dtype or self.usual)
 
     def integers(self, low: int, high: int, *shape: int) -> Any:
-        """Integers from `low` to `high`, both included."""
+        """Draw integers from `low` to `high`, inclusive."""
         return self._made(self._random.integers(low, high + 1, shape), None)
 
     def mask(self, *shape: int, keep: float = 0.6) -> Any:
-        """A boolean mask in which each row of the last axis keeps at least one True and, where it
-        is longer than 1, loses at least one."""
+        """Draw a boolean mask in which each row of the last axis has at least one True and, if it is
+        longer than 1, at least one False."""
         mask = self._random.random(shape) < keep
         last = shape[-1]
         rows = mask.reshape(-1, last)

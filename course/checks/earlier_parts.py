@@ -32,7 +32,7 @@ class EarlierParts:
         """The learner's own definition.
 
         Raises:
-            NotDone: it is not there, not begun, or its file cannot be loaded.
+            NotDone: the definition is missing or not begun, or its file cannot be loaded.
         """
         if day not in self._modules:
             self._modules[day] = self._load(name, day)

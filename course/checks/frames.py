@@ -1,7 +1,8 @@
-"""Observations as bytes, and frames of them: what workers send and recordings keep, without any pickle.
+"""Observations as bytes, in frames: the format that workers send and recordings store, without
+pickle.
 
-A message, with an observation if there is one, is one safetensors file whose metadata holds everything
-that is no array. A frame is eight bytes of length, little-endian, and such a file.
+A message, with an observation if there is one, is a safetensors file whose metadata holds
+everything except arrays. A frame is eight bytes of length, little-endian, and such a file.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ MOST_AXES = 64  # NumPy's own limit, and torch's
 
 
 class BadFrame(ValueError):
-    """Bytes that are no observation."""
+    """The bytes are not an observation."""
 
 
 def write_frame(channel: IO[bytes], data: bytes) -> None:
@@ -32,10 +33,10 @@ def write_frame(channel: IO[bytes], data: bytes) -> None:
 
 
 def read_frame(channel: IO[bytes]) -> bytes | None:
-    """Receive one frame; None at the end of the channel, within a frame or between two.
+    """Receive one frame; None if the channel ends, within a frame or between two frames.
 
     Raises:
-        ValueError: a frame that claims to be longer than any may be.
+        ValueError: the frame claims to be longer than the maximum.
     """
     head = channel.read(8)
     if len(head) < 8:
@@ -48,7 +49,7 @@ def read_frame(channel: IO[bytes]) -> bytes | None:
 
 
 def to_bytes(message: dict[str, Any], observation: Observation | None = None) -> bytes:
-    """A message, with an observation if there is one, as one safetensors file."""
+    """Encode a message, with an observation if there is one, as a safetensors file."""
     leaves, arrays = [], {}
     for number, (path, leaf) in enumerate((observation or {}).items()):
         entry = asdict(leaf) | {"path": path}
@@ -62,15 +63,15 @@ def to_bytes(message: dict[str, Any], observation: Observation | None = None) ->
 def from_bytes(
     data: bytes, longest_header: int = LARGEST_FRAME, *, trusted: bool = False
 ) -> tuple[dict[str, Any], Observation]:
-    """The message and observation in bytes that may come from anyone.
+    """Decode the message and observation in untrusted bytes.
 
     Args:
         data: the bytes.
-        longest_header: how many of them may be words and leaves, which take long to read.
-        trusted: whether they are ours, and may have paths that are no UTF-8.
+        longest_header: the maximum number of bytes for strings and leaves, which take long to read.
+        trusted: whether the bytes come from our own code, and can contain paths that are not UTF-8.
 
     Raises:
-        BadFrame: these bytes are not what `to_bytes` writes.
+        BadFrame: the bytes do not have the format of `to_bytes`.
     """
     if int.from_bytes(data[:8], "little") > longest_header:
         raise BadFrame("a header that is too long")
@@ -123,10 +124,10 @@ def _read_leaf(number: str, entry: dict[str, Any], arrays: dict[str, Any]) -> tu
 
 
 def raised_from(entry: Any) -> Raised:
-    """A `Raised` read from a message that may come from anyone.
+    """Read a `Raised` from an untrusted message.
 
     Raises:
-        BadFrame: it is no such thing.
+        BadFrame: the message contains no valid `Raised`.
     """
     try:
         frames, made = (

@@ -1,6 +1,6 @@
-"""Gradients as something a check can observe.
+"""Gradients, in a form that a check can observe.
 
-torch is never imported here: where nobody has imported it, there are no tensors.
+This module never imports torch: if no code has imported it, there are no tensors.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ PROBE = (1.0, -0.5, 2.0, 0.25, -1.5, 0.75, -2.0)
 
 
 def named_parameters(module: Any) -> Iterator[tuple[str, Any]]:
-    """Each parameter once, a tied one by the first of its names in the alphabet: so the order in
-    which its owners were made does not matter."""
+    """Return each parameter once, a tied one under the name that comes first in the alphabet, so that
+    the order in which the modules were created does not matter."""
     names: dict[int, tuple[str, Any]] = {}
     for name, parameter in module.named_parameters(remove_duplicate=False):
         known = names.get(id(parameter))
@@ -28,7 +28,7 @@ def named_parameters(module: Any) -> Iterator[tuple[str, Any]]:
 
 
 def wanting_gradients(inputs: Any) -> Any:
-    """Copies of all tensors of real numbers, however nested, that ask for gradients."""
+    """Return copies of all floating-point tensors, however nested, that require gradients."""
     if isinstance(inputs, dict):
         return {name: wanting_gradients(value) for name, value in inputs.items()}
     if isinstance(inputs, tuple | list):
@@ -39,9 +39,9 @@ def wanting_gradients(inputs: Any) -> Any:
 
 
 def backward(*outputs: Any) -> None:
-    """Differentiate outputs, every entry of which counts something else.
+    """Differentiate outputs, with a different factor for every entry.
 
-    An output that does not require a gradient leaves none, and that is what the check observes.
+    An output that does not require a gradient creates none, which the check then observes.
     """
     total: Any = 0.0
     for output in outputs:
@@ -57,7 +57,8 @@ def _probe(output: Any) -> Any:
 
 
 def gradients(of: Any) -> dict[str, Any]:
-    """The gradients of a module's parameters or of the tensors in a dict, by name; None where none came."""
+    """Return the gradients of a module's parameters or of the tensors in a dict, by name; None for
+    those without a gradient."""
     if _is_module(of):
         return {name: parameter.grad for name, parameter in named_parameters(of)}
     return {

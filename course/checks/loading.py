@@ -1,7 +1,7 @@
 """The hidden checks of a day, read from its file in `tests/days/`.
 
-A check is a plain pytest function: it takes the learner's module as `answer`, uses it, and returns what
-it saw. Its other arguments are fixtures of its file. pytest is not needed to run one.
+A check is a plain pytest function: it takes the learner's module as `answer`, uses it, and returns
+what it observed. Its other arguments are fixtures of its file. pytest is not needed to run one.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Outline:
 
     @property
     def tier(self) -> str:
-        """`core`, without which a day is not passed, or `watertight`."""
+        """`core`, which has to pass for the day to pass, or `watertight`."""
         return WATERTIGHT if self.beyond else CORE
 
     def as_json(self) -> dict[str, Any]:
@@ -53,7 +53,7 @@ class Outline:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Check(Outline):
-    """One check with its parameters fixed, which can be run."""
+    """One check with fixed parameters, which can be run."""
 
     function: Callable[..., Any]
     parameters: dict[str, Any]
@@ -69,7 +69,7 @@ class Check(Outline):
 
 
 def load_checks(day: Day) -> list[Check]:
-    """The checks of a day in the order of its file, one for each combination of parameters."""
+    """Return the checks of a day in the order of its file, one for each combination of parameters."""
     exercises = day.exercises
     module = load_module(day.checks)
     checks: list[Check] = []

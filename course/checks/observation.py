@@ -1,6 +1,6 @@
-"""What a check saw, as data: flat, typed leaves.
+"""What a check observed, as data: flat, typed leaves.
 
-A check returns whatever it saw, nested as it likes. `flatten` turns that into an ordered map from a
+A check returns its observations, nested in any way. `flatten` turns them into an ordered map from a
 path such as `output` or `gradients.query[0]` to a `Leaf`.
 """
 
@@ -43,7 +43,7 @@ class Raised:
 
 @dataclass(frozen=True)
 class Leaf:
-    """One thing seen: an array, a number, a word, or the shape of a container."""
+    """One observed value: an array, a number, a string, or the shape of a container."""
 
     type: str
     """The type in the learner's words: `numpy.ndarray`, `torch.Tensor`, `float`, `tuple of 2` …"""
@@ -71,11 +71,10 @@ class _LeafKind:
 
 
 def named(result: object, *names: str, first: str) -> dict[str, Any]:
-    """The items of a returned tuple by the names that a learner knows them by.
+    """Return the items of a tuple under the names that a learner knows.
 
-    The `first` one is compared first. The others depend on it, so it is the one to report.
-    What is no tuple of that many is observed as it is, so that the message can say what it is
-    instead.
+    The item `first` is compared first, because the others depend on it. A value that is not a tuple
+    of this length is observed unchanged, so that the message can describe it.
     """
     if isinstance(result, tuple) and len(result) == len(names):
         items = dict(zip(names, result, strict=True))
@@ -84,7 +83,7 @@ def named(result: object, *names: str, first: str) -> dict[str, Any]:
 
 
 def flatten(value: object, path: str = "") -> Observation:
-    """Lay a nested value out as leaves, containers before what they hold; no more than `MOST_LEAVES`."""
+    """Flatten a nested value into leaves, containers before their contents; at most `MOST_LEAVES`."""
     leaves = dict(itertools.islice(_leaves(value, path, 0), MOST_LEAVES + 1))
     if len(leaves) > MOST_LEAVES:
         leaves.popitem()

@@ -1,12 +1,13 @@
 """The practice GPU: a torch device with the rules of a GPU and the numbers of the CPU.
 
-A tensor on it is a wrapper around a CPU tensor. Every operation on it goes through `__torch_dispatch__`,
-which refuses what CUDA refuses (above all a CPU tensor beside a tensor on the device), computes on the CPU
-tensors, and wraps the result. Random numbers come from the CPU's generator. So an answer computes there
-what it computes on the CPU, to the last bit.
+A tensor on it is a wrapper around a CPU tensor. Every operation on it goes through
+`__torch_dispatch__`, which refuses what CUDA refuses (above all, mixing CPU tensors with tensors on
+the device), computes on the CPU tensors, and wraps the result. Random numbers come from the CPU's
+generator. So an answer's results there equal those on the CPU, to the last bit.
 
-Everything that uses torch's experimental API for devices written in Python is in this file. Where CUDA and
-the practice GPU differ, CUDA is right: `tests/course/checks/test_practice.py` lists what was compared.
+Everything that uses torch's experimental API for devices written in Python is in this file. Where
+CUDA and the practice GPU differ, CUDA is right: `tests/course/checks/test_practice.py` lists what
+was compared.
 """
 
 # mypy: disable-error-code="assignment, arg-type, attr-defined, call-arg, misc, no-untyped-call, override"
@@ -380,11 +381,11 @@ def register() -> None:
 
 @contextmanager
 def running(file: str | None = None) -> Iterator[None]:
-    """Within it, the device is torch's accelerator and has generators, and `Module.to` keeps parameters the
-    objects that they are: tied ones stay tied.
+    """Make the device torch's accelerator within the context, with generators; `Module.to` keeps
+    parameter objects, so that tied parameters stay tied.
 
     Args:
-        file: the answer's, of whose lines it is noted where they make CPU tensors.
+        file: the answer's file; the lines of it that create CPU tensors are recorded.
     """
     register()
     swaps = torch.__future__.get_swap_module_params_on_conversion()

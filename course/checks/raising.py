@@ -1,4 +1,4 @@
-"""Exceptions as data, with those lines of the traceback that are the learner's own."""
+"""Exceptions as data, with the traceback's lines of the learner's own file."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ DEEPEST_TRACEBACK = 12  # endless recursion fills a thousand lines that say the 
 
 
 def raised(error: BaseException, file: str | None) -> Raised:
-    """An exception as data. Of its traceback only the lines of the answer's own file are kept."""
+    """Return an exception as data, with only those lines of its traceback that are in the answer's own
+    file."""
     frames = [
         _place(line, frame.f_code.co_qualname, frame.f_code.co_filename)
         for frame, line in traceback.walk_tb(error.__traceback__)
@@ -30,7 +31,8 @@ def raised(error: BaseException, file: str | None) -> Raised:
 
 
 def has_lost_gpu(error: BaseException | None) -> bool:
-    """Whether the process can use its GPU no longer: a kernel stopped, as at an index out of range."""
+    """Return whether the process can no longer use its GPU, because a kernel failed, as at an index out
+    of range."""
     return type(error).__name__ == "AcceleratorError"
 
 

@@ -1,4 +1,5 @@
-"""Which of its inputs a check reads: of a dict that several checks share, one may need two entries."""
+"""Record which of its inputs a check reads: it may need only two entries of a dict that several checks
+share."""
 
 from __future__ import annotations
 
@@ -7,7 +8,7 @@ from typing import Any
 
 
 class Read(dict[Any, Any]):
-    """A dict that notes which of its entries are read."""
+    """A dict that records which of its entries are read."""
 
     def __init__(self, entries: dict[Any, Any]) -> None:
         super().__init__(entries)
@@ -47,7 +48,7 @@ class Read(dict[Any, Any]):
 
 
 def noting_reads(value: Any) -> Any:
-    """The same nested value, in which every dict notes what is read of it."""
+    """Return the same nested value with dicts that record which entries are read."""
     if isinstance(value, dict):
         return Read({key: noting_reads(item) for key, item in value.items()})
     if type(value) in (tuple, list):
@@ -56,7 +57,8 @@ def noting_reads(value: Any) -> Any:
 
 
 def only_read(value: Any, noted: Any) -> Any:
-    """A nested value without the entries that were not read; a dict of which nothing was read is whole."""
+    """Return a nested value without the entries that were not read; a dict from which nothing was read
+    stays complete."""
     if isinstance(noted, Read):
         read = [key for key in value if key in (noted.read or value)]
         return {key: only_read(value[key], dict.__getitem__(noted, key)) for key in read}

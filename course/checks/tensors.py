@@ -1,7 +1,7 @@
-"""What the checks of PyTorch days work with: drawn tensors, modules with given weights, devices.
+"""The tools for checks of PyTorch days: drawn tensors, modules with given weights, devices.
 
-A module is built as its author wrote it, and then gets weights that depend on the seed and on the
-parameters' names alone. So whoever wrote it, it computes the same.
+A module is built as its author wrote it, and then gets weights that depend only on the seed and on
+the parameters' names. So all right answers compute the same.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from course.checks.gradients import named_parameters
 
 
 class TensorDraw(Draw):
-    """The same stream, as tensors, in float32 unless another dtype is asked for."""
+    """The same stream as tensors, in float32 unless a different dtype is requested."""
 
     usual = "float32"
 
@@ -37,8 +37,8 @@ class TensorDraw(Draw):
 class Build:
     """The `build` fixture: makes a module for a check, and gives it weights by name.
 
-    The module is on the check's device and in training mode. Weights of matrices have the standard deviation
-    1/√(inputs), those of vectors lie around 0.5, so that none is without effect.
+    The module is on the check's device and in training mode. Weights of matrices have the standard
+    deviation 1/√(inputs), those of vectors are around 0.5, so that each has an effect.
     """
 
     def __init__(
@@ -126,7 +126,7 @@ class OperationRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
 
 def missing_device(device: str) -> str | None:
-    """Why there is nothing of this kind to compute on, or None if there is."""
+    """Return why this machine has no such device, or None if it has one."""
     if device == "cuda" and not torch.cuda.is_available():
         return "no CUDA GPU here"
     if device == "mps" and not torch.backends.mps.is_available():

@@ -1,4 +1,4 @@
-"""What the references of an edition for students give for what they do not hold."""
+"""What the references of a student edition provide for names that they do not contain."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ _OWN = EarlierParts(ROOT / "exercises", stub_of)
 
 
 def unreleased_part(module: str, name: str) -> object:
-    """What a reference of an edition gives for a name that it does not hold.
+    """Return what a reference of an edition provides for a name that it does not contain.
 
     Raises:
         AttributeError: no day asks for such a name.
-        ImportError: the learner's own definition is not there, or not begun.
+        ImportError: the learner's own definition is missing, or not begun.
     """
     day = day_of_definition(f"{module.replace('.', '/')}.py", name)
     if day is None:

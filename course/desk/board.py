@@ -1,4 +1,4 @@
-"""The board: the days, what passes, what is next; in the terminal, and as a picture."""
+"""The board: the days, which of them pass, and which is next; in the terminal, and as a picture."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ UNFINISHED = ("failed", "error", "in_progress")
 
 
 def board(results: dict[int, DayResult], to: Console) -> RenderableType:
-    """The days in their parts, what passes, what is next, where the last failure was."""
+    """Show the days by part, which of them pass, which is next, and where the last failure was."""
     parts = [_part(number, part, results) for number, part in enumerate(PARTS, 1)]
     days = next(table for table in _arrangements(parts) if _fits(table, to))
     above, below = _headline(results, to.width), (_legend(), "", *_next_steps(results))
@@ -164,7 +164,7 @@ text { font: 14px system-ui, -apple-system, "Segoe UI", sans-serif; fill: #59636
 
 
 def board_svg(results: dict[int, DayResult]) -> str:
-    """The board as an SVG picture that follows light and dark, wide enough to be read on a phone."""
+    """Return the board as an SVG picture with light and dark colors that is readable on a phone."""
     statuses = {day.number: _status(day, results) for day in DAYS}
     passed = sum(status in ("passed", "watertight") for status in statuses.values())
     stars = sum(status == "watertight" for status in statuses.values())

@@ -1,4 +1,4 @@
-"""`course doctor`: what this machine has, and what would be missing."""
+"""`course doctor`: what this machine has, and what is missing."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from rich.text import Text
 from course.checks.arrays import PRACTICE
 from course.curriculum import DAYS, ROOT
 from course.desk.state import FOLDER
+from course.references.editions import graders_python
 from course.terminal import display
 from course.workers.limits import STARTING
 from course.workers.worker import Worker, WorkerStopped
@@ -73,6 +74,8 @@ def _findings(sandbox: Iterable[str]) -> Iterator[Finding]:
     version = platform.python_version()
     fine = sys.version_info >= OLDEST_PYTHON
     yield Finding("Python", version if fine else f"{version}; 3.11 or newer is needed", fine)
+    if newer := graders_python():
+        yield Finding("The grader's Python", newer, None)
     yield Finding(
         "System", f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores", None
     )

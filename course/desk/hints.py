@@ -1,4 +1,4 @@
-"""Hints, one more each time.
+"""Show hints, one more each time.
 
 A day's hints are a Markdown file: a heading `## exercise` for each exercise, and under it `### 1`,
 `### 2` … from a nudge to nearly the answer.
@@ -15,7 +15,7 @@ GIVEN = "hints"
 
 
 def read_hints(day: Day) -> dict[str, list[str]]:
-    """The hints of each exercise, in their order."""
+    """Return the hints of each exercise, in order."""
     text = day.hints.read_text(encoding="utf-8")
     hints: dict[str, list[str]] = {}
     for section in re.split(r"^## ", text, flags=re.MULTILINE)[1:]:
@@ -26,7 +26,7 @@ def read_hints(day: Day) -> dict[str, list[str]]:
 
 
 def next_hint(day: Day, exercise: str) -> tuple[dict[int, str], int]:
-    """The next hint by its number, or all where all have been given, and how many there are in all."""
+    """Return the number of the next hint, or of all hints if all have been given, and the total number."""
     hints = dict(enumerate(read_hints(day)[exercise], 1))
     key = f"{day.stem}/{exercise}"
     with changing(GIVEN) as given:
@@ -35,7 +35,7 @@ def next_hint(day: Day, exercise: str) -> tuple[dict[int, str], int]:
 
 
 def give_back(day: Day) -> bool:
-    """The day's hints begin with the first again. Returns whether any had been given."""
+    """Start the day's hints over. Returns whether any had been given."""
     with changing(GIVEN) as given:
         mine = [key for key in given if key.startswith(f"{day.stem}/")]
         for key in mine:

@@ -1,4 +1,5 @@
-"""Jupyter on one's own copy of a notebook: at the repository's root, without its log, ended by Ctrl-C."""
+"""Run Jupyter on a learner's copy of a notebook: in the repository's root, without its log, until
+Ctrl-C."""
 
 from __future__ import annotations
 
@@ -23,7 +24,7 @@ MOST_LINES = 12  # of its log, where it cannot start
 
 
 class JupyterFailed(RuntimeError):
-    """Jupyter has ended by itself. The text is the end of its log."""
+    """Jupyter has ended unexpectedly. The message is the end of its log."""
 
 
 def serve(notebook: Path, say: Callable[[str], None]) -> None:
@@ -34,7 +35,7 @@ def serve(notebook: Path, say: Callable[[str], None]) -> None:
         say: prints a line.
 
     Raises:
-        JupyterFailed: Jupyter has ended before that, with an error.
+        JupyterFailed: Jupyter has ended with an error before Ctrl-C.
     """
     port, token = _free_port(), secrets.token_urlsafe(16)
     with tempfile.TemporaryFile() as log, _ending_well():
@@ -60,10 +61,10 @@ def serve(notebook: Path, say: Callable[[str], None]) -> None:
 
 
 def command(notebook: Path, port: int) -> list[str]:
-    """The command that opens a notebook, so that links to any file of the repository work.
+    """Return the command that opens a notebook such that links to any file of the repository work.
 
-    Jupyter refuses root, the user of most containers, without `--allow-root`; `course check` runs the same
-    code as root already.
+    Jupyter refuses root, the user of most containers, without `--allow-root`; `course check` runs
+    the same code as root already.
     """
     is_root = hasattr(os, "geteuid") and os.geteuid() == 0  # Windows has no such function
     return [

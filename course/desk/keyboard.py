@@ -1,4 +1,4 @@
-"""Single keys from the terminal, without Enter, on POSIX and Windows; and none where there is no terminal."""
+"""Read single keys from the terminal, without Enter, on POSIX and Windows; none without a terminal."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ def keys_to(receive: Callable[[str], None]) -> Iterator[bool]:
     """Pass every key pressed within the block to `receive`; yield whether there is a keyboard.
 
     A key has prompt_toolkit's name: `h`, `H`, `home`, `f1`, `c-c`, and `<bracketed-paste>` for
-    whatever is pasted at once. The terminal is as before afterwards, however the block is left. A
-    terminal that goes away has pressed Ctrl-C.
+    pasted text. The terminal's settings are restored, however the block is left. A terminal that is
+    closed counts as Ctrl-C.
     """
     if not (sys.stdin and sys.stdin.isatty()):
         yield False

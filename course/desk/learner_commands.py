@@ -1,4 +1,4 @@
-"""What a learner types: the board, check, watch, hint, recall, reset, lesson, solution."""
+"""The learner's commands: the board, check, watch, hint, recall, reset, lesson, solution."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ from course.desk.watching import Watch
 from course.judging.digests import verdict_digest
 from course.judging.recorded import NotRecorded
 from course.judging.results import CheckResult, DayResult, report_json
-from course.references.editions import stub_of
+from course.references.editions import graders_python, stub_of
 from course.references.lessons import times
 from course.references.stub_digests import is_untouched
 from course.terminal import display
@@ -125,6 +125,8 @@ def check(
         raise typer.BadParameter(str(error)) from error
     if as_json:
         print(json.dumps(report_json(results), ensure_ascii=False))
+    if newer := graders_python():
+        console.print(Text(f"  {newer}", "quiet"))
     raise typer.Exit(0 if all(result.status == "passed" for result in results) else 1)
 
 

@@ -1,4 +1,4 @@
-"""Markdown whose code no narrow terminal breaks: prose is wrapped, and a line of code stays one line."""
+"""Markdown for narrow terminals: prose is wrapped, and a line of code stays on one line."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class _Markdown(Markdown):
 
 @dataclass(frozen=True)
 class Prose:
-    """A Markdown text, indented; to be printed with `crop=False`."""
+    """An indented Markdown text; print it with `crop=False`."""
 
     text: str
 

@@ -77,10 +77,8 @@ def _in_plain_text(markdown: str) -> str:
 
 
 def ask(day: Day, console: Console, wait: Callable[[], object] | None) -> None:
-    """Ask the day's questions one by one; an answer is shown when `wait` returns.
-
-    Without `wait`, as where there is no terminal, all questions come first, and then all answers.
-    """
+    """Ask the day's questions one by one, and show an answer when `wait` returns. Without `wait`, as
+    without a terminal, show all questions first, and then all answers."""
     console.print(Text(f"Day {day.number} · {day.title}", "bold"))
     found = questions(day)
     for number, question in enumerate(found, 1):
@@ -95,13 +93,14 @@ def ask(day: Day, console: Console, wait: Callable[[], object] | None) -> None:
 
 
 def begin(day: Day, today: date) -> None:
-    """Have the day's questions asked tomorrow, unless they have a date already."""
+    """Schedule the day's questions for tomorrow, unless they already have a date."""
     with changing(SCHEDULE) as table:
         table.setdefault(day.stem, _entry(0, today))
 
 
 def asked(day: Day, today: date) -> date:
-    """Note that the day's questions have been asked. Returns the date of the next time; one to come stays."""
+    """Record that the day's questions have been asked. Returns the next date; a date in the future does
+    not change."""
     with changing(SCHEDULE) as table:
         coming = _date(table.get(day.stem))
         if coming is None or coming <= today:
@@ -110,7 +109,7 @@ def asked(day: Day, today: date) -> date:
 
 
 def scheduled() -> dict[Day, date]:
-    """When each day is asked next, of the days that have a date."""
+    """Return the next date of each day that has a date."""
     table = recall(SCHEDULE)
     dates = {day: _date(table.get(day.stem)) for day in DAYS}
     return {day: when for day, when in dates.items() if when is not None}

@@ -1,4 +1,4 @@
-"""How a learner stands: the verdict on every day that is there, and which day comes next."""
+"""A learner's progress: the verdict on every available day, and which day comes next."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from course.workers.worker import exhaust
 
 
 def all_results() -> dict[int, DayResult]:
-    """The verdict on every day that is there: remembered, where the file has not changed since."""
+    """Return the verdict on every available day, from the cache if the file has not changed."""
     return _results([day for day in DAYS if day.ready])
 
 
 def failing(days: Sequence[Day], answers: Path) -> list[DayResult]:
-    """The verdicts on those days whose files in a folder of answers are begun, and wrong."""
+    """Return the verdicts on the days whose files in a folder of answers are begun and wrong."""
     if answers.resolve() == EXERCISES:
         results = list(_results(days).values())
     else:
@@ -53,7 +53,7 @@ def _results(days: Sequence[Day]) -> dict[int, DayResult]:
 
 
 def next_day() -> Day:
-    """The first day that does not pass; the first of all, where all do."""
+    """Return the first day that does not pass, or the first day if all pass."""
     results = all_results()
     return next((result.day for result in results.values() if result.status != "passed"), DAYS[0])
 

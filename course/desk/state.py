@@ -22,7 +22,7 @@ LONGEST_WAIT = 5.0  # seconds for another command, which needs a few millisecond
 
 
 def recall(name: str) -> dict[str, Any]:
-    """The remembered table of this name; empty if there is none that can be read."""
+    """Return the stored table of this name; empty if there is none that can be read."""
     try:
         table = json.loads((FOLDER / f"{name}.json").read_text(encoding="utf-8"))
     except (OSError, ValueError):
@@ -32,9 +32,10 @@ def recall(name: str) -> dict[str, Any]:
 
 @contextlib.contextmanager
 def changing(name: str) -> Iterator[dict[str, Any]]:
-    """Yield the remembered table of this name, to be changed, and remember it afterwards.
+    """Yield the stored table of this name, to be changed, and store it afterwards.
 
-    Another command that changes it waits meanwhile: `course watch` beside `course check` loses nothing.
+    A second command that changes it has to wait, so `course watch` and `course check` can run at
+    the same time.
     """
     from filelock import FileLock  # takes a twelfth of a second
 
@@ -59,12 +60,13 @@ def _write(target: Path, table: dict[str, Any]) -> None:
 
 
 def belongs_on_board(answers: Path, seed: int, device: str = "cpu") -> bool:
-    """Only verdicts on one's own exercises, on the usual inputs, are kept for the board."""
+    """Return whether the board shows a verdict: only on the learner's own exercises, with the usual
+    inputs."""
     return answers.resolve() == ROOT / "exercises" and seed == 0 and device == "cpu"
 
 
 def keep_result(result: DayResult, mark: str) -> None:
-    """Remember a day's verdict, with the digest of what it depends on."""
+    """Store a day's verdict, with the digest of what it depends on."""
     if any(check.status == RUNNING for check in result.checks):
         return  # it is not the whole verdict
     with changing("results") as table:
@@ -72,7 +74,8 @@ def keep_result(result: DayResult, mark: str) -> None:
 
 
 def kept_result(day: Day, mark: str | None = None) -> DayResult | None:
-    """The remembered verdict, if it is about the very file of this digest; without one, on any file."""
+    """Return the stored verdict if it is about the file with this digest; without a digest, about any
+    file."""
     entry = recall("results").get(day.stem)
     if not isinstance(entry, dict) or mark not in (None, entry.get("fingerprint")):
         return None
@@ -84,7 +87,7 @@ def kept_result(day: Day, mark: str | None = None) -> DayResult | None:
 
 
 def passed_days() -> list[Day]:
-    """The days whose remembered verdict is that they pass, whatever has become of their files."""
+    """Return the days whose stored verdict is a pass, whether or not their files have changed."""
     table = recall("results")
     verdicts = {day: table.get(day.stem) for day in DAYS}
     return [

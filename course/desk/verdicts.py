@@ -1,4 +1,4 @@
-"""What a learner reads of a day: its verdict, and its hints."""
+"""What a learner reads about a day: its verdict, and its hints."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ PLAIN = re.compile(r"[\w.=-]+")  # what no shell asks to be quoted
 def verdict(
     result: DayResult, most_printed: int = MOST_PRINTED_LINES, seed: int = 0
 ) -> RenderableType:
-    """A day: each exercise with its core checks, the first failure of all in full, and once there is none,
-    what would make the day watertight.
+    """Show a day: each exercise with its core checks, the first failure in full, and, if none
+    fails, what would make the day watertight.
 
     Args:
-        result: the day's.
-        most_printed: lines that are shown of what the learner's code printed.
-        seed: where the inputs came from.
+        result: the result of the day.
+        most_printed: the maximum number of shown lines that the learner's code printed.
+        seed: the seed of the inputs.
     """
     day = result.day
     told_of = [check for check in result.checks if not check.repeats]
@@ -64,14 +64,14 @@ def verdict(
 
 
 def outcome_of(searches: Iterable[Search], result: DayResult) -> str:
-    """What came of the search for a diagnosis where something is wrong and nothing was named."""
+    """Say how the search for a diagnosis ended, if something is wrong and no mistake was named."""
     wanted = [search for search in searches if search.wanted]
     if not wanted or result.is_named or not result.shown_wrong:
         return ""
     if all(search.done for search in wanted):
         return UNKNOWN
     seconds = sum(search.seconds for search in wanted)
-    watch = f"`course watch {result.day.number}` looks longer"
+    watch = f"`course watch {result.day.number}` searches longer"
     return f"Stopped looking for the misunderstanding after {seconds:.0f} s: {watch}."
 
 
@@ -83,7 +83,7 @@ def _running(result: DayResult) -> list[RenderableType]:
 
 
 def there(result: DayResult, seed: int = 0) -> RenderableType:
-    """What came of the checks on the practice GPU, after the verdict on the CPU was shown."""
+    """Show the results of the checks on the practice GPU, after the verdict on the CPU."""
     checks = [check for check in result.checks if check.device == PRACTICE and not check.repeats]
     wrong = [check for check in checks if check.is_open]
     if wrong:
@@ -160,7 +160,8 @@ def _exercise(exercise: str, checks: Sequence[CheckResult], again: str) -> list[
 
 
 def invitation(result: DayResult, seed: int = 0) -> list[RenderableType]:
-    """What a passed day lacks to be watertight, the first of it in full: an offer, and no failure."""
+    """Show what a passed day lacks to be watertight, the first part in full, as an offer, not as a
+    failure."""
     checks = [check for check in result.invitations if not check.repeats]
     if not checks:
         return []
@@ -211,14 +212,15 @@ def _failure(check: CheckResult, style: str, again: str) -> RenderableType:
 
 
 def case(check: CheckResult) -> RenderableType:
-    """The verdict on one check."""
+    """Show the verdict on one check."""
     mark = Text.assemble((f"{MARKS.get(check.status, '✘')} ", _color(check.status)), check.exercise)
     shown = _failure(check, _color(check.status), "") if check.message else Text(check.name)
     return Group(mark, Padding(shown, (0, 0, 0, 2)))
 
 
 def diagnoses(result: DayResult) -> RenderableType:
-    """The diagnoses of the exercises that have one; each names its exercise where a day has several."""
+    """Show the diagnoses of the exercises that have one, with the exercise's name if the day has
+    several."""
     told = [*result.core, *result.invitations]
     known = {check.exercise: check for check in reversed(told) if check.misconception}
     several = len(result.day.exercises) > 1
@@ -252,7 +254,7 @@ def hint(
     total: int,
     found: CheckResult | None = None,
 ) -> RenderableType:
-    """Hints by their numbers, after what the last check found; to be printed with `crop=False`."""
+    """Show hints by their numbers, after the result of the last check; print them with `crop=False`."""
     blocks: list[RenderableType] = [Text(f"Day {day.number} · {exercise}", "bold")]
     if found is not None:
         told = _check_box(found) if found.misconception else safe(found.message.partition("\n")[0])

@@ -28,7 +28,7 @@ class Waiting:
         Args:
             console: the console.
             day: the day that is checked.
-            keys: a line about the keys that can be pressed meanwhile, where the screen is cleared.
+            keys: a line about the available keys, if the screen is cleared.
         """
         self._console = console
         self._day = day
@@ -57,7 +57,7 @@ class Waiting:
         self._live.update(text, refresh=True)
 
     def until(self, steps: Generator[Running, None, T]) -> T:
-        """Show each step of a check that is completed, and return what came of it."""
+        """Complete a check, show each step, and return the result."""
         with closing(steps):
             while True:
                 try:

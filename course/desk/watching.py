@@ -272,9 +272,9 @@ def saves(
 ) -> Iterator[None]:
     """Yield whenever the day's file in the folder was saved, made, replaced or removed.
 
-    The file system is asked for events. Where it sends none (network and shared folders: a change is
-    found, and no event came with it) or refuses to (other programs watch too much already), the
-    folder is polled from then on, and `say` is called with the reason.
+    The file system is asked for events. If it sends none (a change in a network or shared folder
+    comes without an event) or refuses (other programs already watch too many files), the folder is
+    polled from then on, and `say` is called with the reason.
     """
     last = _signatures(folder)
 

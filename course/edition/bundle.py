@@ -1,12 +1,13 @@
-"""`course bundle`: the student edition, which holds no reference of days that are not released.
+"""`course bundle`: the student edition, without the references of days that are not released.
 
-In their place it has recordings of what the reference and the known wrong answers see with one seed
-(`course/judging/recorded.py`), so that it checks and diagnoses as the whole course does, offline.
+Instead, it has recordings of the observations of the reference and the known wrong answers with one
+seed (`course/judging/recorded.py`), so that it checks and diagnoses like the full course, offline.
 """
 
 from __future__ import annotations
 
 import json
+import platform
 import re
 import shutil
 from collections.abc import Callable, Collection, Sequence
@@ -27,10 +28,13 @@ UNFINISHED = ".unfinished"
 
 RECORDED = """Of each day that is not released: what its checks see, of right answers and of wrong ones.
 
-This folder marks a student edition, and stays when it is empty but for this file.
+This folder marks a student edition, and stays when it is empty but for this file. `python.txt` names the
+Python that grades.
 """
 
-FROM_THE_REFERENCE = "Earlier days' parts come from the reference, so a day can be skipped."
+NO_HINTS = "This edition comes without hints for this day: ask your instructor."
+
+FROM_THE_REFERENCE = "Earlier days' parts come from the reference, so you can skip a day."
 FROM_THEIR_OWN = "Earlier days' parts come from your own files, once those days are done."
 # What lessons run or refer to and no day asks for.
 BESIDE = (
@@ -47,22 +51,28 @@ FROM_BOTH = (
 
 
 def bundle(
-    out: Path, through: int, report: Callable[[Day], None], days: Sequence[Day] | None = None
+    out: Path,
+    through: int,
+    report: Callable[[Day], None],
+    days: Sequence[Day] | None = None,
+    hints: bool = True,
 ) -> None:
-    """Write the edition into a folder that is not there yet, or empty, or was left unfinished.
+    """Write the edition into a folder that is missing, empty, or unfinished.
 
-    The observations of the reference and of the known wrong answers are cached as they are made. If the
-    command is stopped, the next run assembles the edition again, and observes only what is missing.
+    The observations of the reference and of the known wrong answers are cached one by one. If
+    the command is stopped, the next run assembles the edition again, and observes only what is
+    missing.
 
     Args:
         out: the folder.
-        through: the last day that is released: up to it, reference and solutions are in it.
-        report: called with each day before it is recorded, which takes some seconds.
-        days: the days that it holds, in their order; all if left out. Between them, a day that is left out
-            is given: its reference is in it, for later days build on it.
+        through: the last released day; the edition has references and solutions up to this day.
+        report: called with each day before its recording, which takes some seconds.
+        days: the days of the edition, in order; all if omitted. If a day between them is left out,
+            its reference is included, because later days build on it.
+        hints: whether it has the hints of days that are not released.
 
     Raises:
-        FileExistsError: there is something else in the folder.
+        FileExistsError: the folder contains something else.
     """
     draft = out / UNFINISHED
     if out.exists() and any(path != draft for path in out.iterdir()):
@@ -70,7 +80,11 @@ def bundle(
     if draft.exists():
         shutil.rmtree(draft)  # it may hold what was released then and is not now
     draft.mkdir(parents=True)
-    _write_edition(draft, through, report, days or [day for day in DAYS if day.ready])
+    chosen = days or [day for day in DAYS if day.ready]
+    _write_edition(draft, through, report, chosen)
+    for day in chosen:
+        if not hints and day.number > through:
+            _write(draft / day.hints.relative_to(ROOT), _withheld(day))
     for path in list(draft.iterdir()):
         path.rename(out / path.name)
     draft.rmdir()
@@ -98,6 +112,11 @@ def _write_edition(
     for file in BESIDE:
         _copy(ROOT / file, out)
     _write_tool(out, through, days)
+
+
+def _withheld(day: Day) -> str:
+    """A file in the place of a day's hints."""
+    return "\n".join(f"## {exercise}\n\n### 1\n\n{NO_HINTS}\n" for exercise in day.exercises)
 
 
 def _record(day: Day, stub: str, out: Path) -> None:
@@ -141,9 +160,11 @@ def _write_tool(out: Path, through: int, days: Sequence[Day]) -> None:
     if len(days) < len(DAYS):
         released += f" It holds days {', '.join(str(day.number) for day in days)}."
     text = (FILES / "README.md").read_text(encoding="utf-8")
+    text = text.replace("{python}", ".".join(platform.python_version_tuple()[:2]))
     _write(out / "README.md", text.replace("{released}", released))
     shutil.copyfile(FILES / "Makefile", out / "Makefile")
     _write(out / editions.FOLDER.relative_to(ROOT) / "README.md", RECORDED)
+    _write(out / editions.GRADER.relative_to(ROOT), ".".join(platform.python_version_tuple()[:2]))
     _write(out / "pyproject.toml", _project())
 
 

@@ -30,6 +30,9 @@ def bundle(
             "the last of them comes with its reference, on which later days build.",
         ),
     ] = None,
+    hints: Annotated[
+        bool, typer.Option(help="Include the hints of days that are not released.")
+    ] = True,
 ) -> None:
     """Write the student edition.
 
@@ -42,7 +45,7 @@ def bundle(
             "The edition must be outside the course's folder.", param_hint="--out"
         )
     try:
-        write(out, through, lambda day: console.print(f"Recording day {day.number}"), chosen)
+        write(out, through, lambda day: console.print(f"Recording day {day.number}"), chosen, hints)
     except FileExistsError as error:
         raise typer.BadParameter(str(error), param_hint="--out") from error
     except OSError as error:

@@ -1,4 +1,5 @@
-"""`course sync`: everything that is made of the references, and the known wrong answers that edit them."""
+"""`course sync`: everything that is generated from the references, and the known wrong answers that
+edit them."""
 
 from __future__ import annotations
 

@@ -116,13 +116,16 @@ PACKAGES = """
 
 # What no answer needs, and who would fool the checks does.
 TAMPERING = """
-    builtins course ctypes gc inspect multiprocessing pickle pytest signal socket subprocess unittest
-    importlib.reload os._exit os.abort os.environ os.execv os.fork os.kill os.listdir os.open os.read
+    _thread asyncio builtins concurrent course ctypes gc importlib inspect multiprocessing pickle
+    pkgutil pytest runpy signal socket subprocess threading unittest zipimport
+    os._exit os.abort os.environ os.execv os.fork os.kill os.listdir os.open os.read
     os.scandir os.system os.walk os.write sys._getframe sys.addaudithook sys.exit sys.meta_path
-    sys.modules sys.setprofile sys.settrace threading.Thread __import__ compile eval exec open
+    sys.modules sys.path sys.setprofile sys.settrace __import__ compile eval exec open
 """
 
 REFERENCES = ("implementation", "numpy_reference", "variants")
+
+COMPUTED = ".getattr(…)"  # an attribute of a module whose name is computed
 
 TOKENS = 10  # in a row that are compared
 WINDOW = 6  # of such rows, one is kept
@@ -174,6 +177,8 @@ def shortcuts(source: str, day: int) -> Iterator[tuple[int, str]]:
     # By another way to it, such as `x = nn; x.Transformer`, a name is still called what it is.
     telling = {name.rpartition(".")[2] for name in ready_made if name.startswith("torch.")}
     for line, name in _uses(tree, meant):
+        if name.endswith(COMPUTED):
+            yield line, name
         parts = name.split(".")
         if (
             any(".".join(parts[:end]) in forbidden for end in range(1, len(parts) + 1))
@@ -206,6 +211,7 @@ def _imported(tree: ast.AST) -> Iterator[tuple[str, str]]:
 
 def _uses(tree: ast.AST, meant: dict[str, str]) -> Iterator[tuple[int, str]]:
     """Every dotted name that is imported or used, by what it stands for."""
+    roots = {name.partition(".")[0] for name in meant.values()}
     inner = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
@@ -214,6 +220,14 @@ def _uses(tree: ast.AST, meant: dict[str, str]) -> Iterator[tuple[int, str]]:
             yield from ((node.lineno, f"{node.module or ''}.{alias.name}") for alias in node.names)
         elif isinstance(node, ast.Attribute | ast.Name) and id(node) not in inner:
             yield node.lineno, _dotted(node, meant)
+        elif (
+            isinstance(node, ast.Call) and _dotted(node.func, meant) == "getattr" and node.args[1:]
+        ):
+            name, wanted = _dotted(node.args[0], meant), node.args[1]
+            if isinstance(wanted, ast.Constant):
+                yield node.lineno, f"{name}.{wanted.value!s}"
+            elif name.partition(".")[0] in roots:
+                yield node.lineno, f"{name}{COMPUTED}"
 
 
 def _dotted(node: ast.expr, meant: dict[str, str]) -> str:
@@ -231,27 +245,33 @@ def _dotted(node: ast.expr, meant: dict[str, str]) -> str:
 
 
 def fingerprints(source: str) -> list[int]:
-    """Hashes that two files share where they have a stretch of code in common, names aside.
+    """Hashes of code without what does nothing: first of all of it, names too; then those that two files
+    share where they have a stretch of code in common, names aside.
 
     Winnowing (Schleimer, Wilkerson and Aiken 2003, section 3): of every `WINDOW` neighboring rows of
     `TOKENS` tokens the least hash is kept, so that a common stretch of `TOKENS + WINDOW - 1` tokens
     always shows.
     """
-    tokens = list(_tokens(source))
+    tree = ast.parse(source)
+    plain = ast.unparse(_Plain(tree).visit(tree))
+    tokens = list(_tokens(plain))
     rows = [" ".join(tokens[i : i + TOKENS]) for i in range(len(tokens) - TOKENS + 1)]
-    hashes = [int.from_bytes(hashlib.sha256(row.encode()).digest()[:6]) for row in rows]
+    hashes = [_hash(row) for row in rows]
     windows = (hashes[i : i + WINDOW] for i in range(max(1, len(hashes) - WINDOW + 1)))
-    return sorted({min(window) for window in windows if window})
+    return [_hash(plain), *sorted({min(window) for window in windows if window})]
 
 
-def _tokens(source: str) -> Iterator[str]:
+def _hash(text: str) -> int:
+    return int.from_bytes(hashlib.sha256(text.encode("utf-8", "replace")).digest()[:6])
+
+
+def _tokens(plain: str) -> Iterator[str]:
     """Code as its author's words do not change it: names alike, no comments, strings or layout.
 
-    Python's own parser reads it: `tokenize` stumbles over text that Python accepts, such as a lone
-    carriage return.
+    It is `ast.unparse`'s: `tokenize` stumbles over text that Python accepts, such as a lone carriage
+    return.
     """
     after_dot = False
-    plain = ast.unparse(ast.parse(source))
     for one in tokenize.generate_tokens(io.StringIO(plain).readline):
         if one.type == token.NAME:
             # An attribute is a library's name; any other may be renamed without thought.
@@ -261,6 +281,74 @@ def _tokens(source: str) -> Iterator[str]:
         elif one.type == token.OP:
             yield one.string
         after_dot = one.string == "."
+
+
+class _Plain(ast.NodeTransformer):
+    """Takes out what hides a copy at no cost: statements without effect, annotations, wrapped names.
+
+    The remaining code need not run: a body may be empty.
+    """
+
+    def __init__(self, tree: ast.AST) -> None:
+        names = [node for node in ast.walk(tree) if isinstance(node, ast.Name)]
+        self._read = {one.id for one in names if isinstance(one.ctx, ast.Load)}
+        self._same = {getattr(one, "name", "") for one in ast.walk(tree) if _returns_it(one)}
+
+    def visit(self, node: ast.AST) -> Any:
+        node = self.generic_visit(node)
+        match node:
+            case ast.arg():
+                node.annotation = None
+            case ast.FunctionDef() | ast.AsyncFunctionDef():
+                node.returns = None
+            case ast.AnnAssign(value=ast.expr() as value):
+                plain = ast.copy_location(ast.Assign([node.target], value), node)
+                return None if self._is_idle(plain) else plain
+            case ast.If(test=ast.Constant(value=value)):
+                return node.body if value else node.orelse
+        if isinstance(node, ast.expr):
+            return self._unwrapped(node)
+        return None if isinstance(node, ast.stmt) and self._is_idle(node) else node
+
+    def _is_idle(self, node: ast.stmt) -> bool:
+        match node:
+            case ast.Pass() | ast.AnnAssign() | ast.Expr(value=ast.Constant() | ast.Name()):
+                return True
+            case ast.Assign(targets=[ast.Name()], value=ast.Constant() | ast.Name()):
+                return True
+            case ast.Assign(targets=[ast.Name(id=name)]) | ast.AugAssign(target=ast.Name(id=name)):
+                return node.col_offset > 0 and name not in self._read
+        return isinstance(node, ast.FunctionDef) and node.name in self._same
+
+    def _unwrapped(self, node: ast.expr) -> ast.AST:
+        match node:
+            case ast.IfExp(test=ast.Constant(value=value)):
+                return node.body if value else node.orelse
+            case ast.BinOp(left=one, op=ast.Add() | ast.Sub(), right=ast.Constant(value=0)):
+                return one
+            case ast.BinOp(left=one, op=ast.Mult() | ast.Div(), right=ast.Constant(value=1)):
+                return one
+            case ast.Call(func=ast.Name(id=name), args=[one]) if name in self._same:
+                return one
+            case ast.Call(func=ast.Lambda() as same, args=[one]) if _returns_it(same):
+                return one
+            case ast.Subscript(value=ast.Tuple(elts=inside) | ast.List(elts=inside)):
+                with contextlib.suppress(ValueError, TypeError, IndexError):
+                    chosen: ast.expr = inside[ast.literal_eval(node.slice)]
+                    return chosen
+        return node
+
+
+def _returns_it(node: ast.AST) -> bool:
+    """Whether a function returns its one argument as it is."""
+    match node:
+        case ast.Lambda(args=ast.arguments(args=[arg]), body=ast.Name(id=name)):
+            return arg.arg == name
+        case ast.FunctionDef(
+            args=ast.arguments(args=[arg]), body=[ast.Return(value=ast.Name(id=name))]
+        ):
+            return arg.arg == name
+    return False
 
 
 # --- Notebooks without tags -----------------------------------------------------------------------

@@ -97,7 +97,7 @@ class Cgroup:
             NotEmpty: something does not go.
         """
         deadline = time.monotonic() + EMPTYING
-        while processes := self._processes():
+        while processes := self.processes():
             try:  # all at once, however fast they fork; version 2, since Linux 5.14
                 self._write("pids", "cgroup.kill", 1)
             except OSError:
@@ -123,7 +123,7 @@ class Cgroup:
                     raise NotEmpty(f"{folder} could not be removed: {error.strerror}") from error
                 time.sleep(0.002)
 
-    def _processes(self) -> list[int]:
+    def processes(self) -> list[int]:
         try:
             return [
                 int(line) for line in (self.folders["pids"] / "cgroup.procs").read_text().split()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import enum
+import platform
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
@@ -17,7 +18,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.text import Text
 
 from course.curriculum import DAYS, Day
-from course.grading.gradebook import LearnerResult, Weights
+from course.grading.gradebook import GRADER_FAULT, LearnerResult, Weights
 from course.grading.instructions import (
     Member,
     Policy,
@@ -32,11 +33,13 @@ from course.grading.reports import Returned, named_as, submission_of
 from course.grading.run import ClassRun, InUse, grade_all, remember, seed_of, sole_use
 from course.grading.sandbox import NoSandbox, open_sandbox
 from course.grading.submission import (
+    ANSWERS,
     UNCLEAR,
     NothingHandedIn,
     Source,
     attributed,
     find_sources,
+    matches,
 )
 from course.judging.messages import Feedback
 from course.terminal import display
@@ -81,7 +84,8 @@ Submissions = Annotated[
     typer.Argument(
         exists=True,
         metavar="SUBMISSIONS",
-        help="A folder with a folder or an archive for each learner, or a download from Canvas or Moodle.",
+        help="A folder with a folder or an archive for each learner, or a download from Canvas, Moodle, "
+        "Brightspace or Blackboard.",
     ),
 ]
 Out = Annotated[
@@ -118,7 +122,8 @@ PolicyFile = Annotated[
 NamesFile = Annotated[
     Path | None,
     _file(
-        "YAML: the day of an oddly named file, `hw2.py: day02_attention.py`, or the learner of a submission.",
+        "YAML: the day of an oddly named file or of a pattern, `hw2*.py: day02_attention.py`, or the learner "
+        "of a submission.",
         "--map",
     ),
 ]
@@ -179,6 +184,7 @@ def grade(
             run = ClassRun(out, plan, points, sources, members)
             remember(out, run.plan)
             with _pool(cluster, jobs, device) as pool, _shown(console, len(run.sources)) as done:
+                _print_bound(console, run, pool.width)
                 grade_all(run, pool, resume, done)
             aside, gone = run.put_aside(datetime.now(UTC))
             graded, returned = run.report(lacking)
@@ -189,16 +195,17 @@ def grade(
     except KeyboardInterrupt:
         console.print("Stopped. Finished grades are kept: the same command resumes from here.")
         raise typer.Exit(1) from None
-    verdicts = _print_summary(console, out, graded.results())
+    failed = _print_summary(console, out, graded.results())
     _print_returned(console, returned)
-    _print_unclear(console, [source for source in run.sources if source.unclear])
+    _print_unclear(console, run.sources)
+    _print_unused(console, files, graded.results())
     _print_missing(console, members, run.sources)
     _print_unknown(console, points.policy, members, run.sources)
     if gone:
         who = "a learner" if gone == 1 else f"{gone} learners"
         words = f"An earlier run's reports on {who} no longer in this class are now in {aside}."
         console.print(Text(words, "in_progress"))
-    raise typer.Exit(1 if verdicts["grader_fault"] else 0)
+    raise typer.Exit(1 if failed else 0)
 
 
 T = TypeVar("T")
@@ -323,22 +330,32 @@ def _line(count: str, result: LearnerResult, kept: bool) -> Text:
     )
 
 
-def _print_summary(console: Console, out: Path, results: Iterable[LearnerResult]) -> Counter[str]:
-    """Print how many submissions ended how, and where the reports are. Returns the former."""
-    verdicts, unseen = Counter[str](), 0
+def _print_summary(console: Console, out: Path, results: Iterable[LearnerResult]) -> int:
+    """Print how many submissions ended how, and where the reports are. Returns with how many the grader
+    failed."""
+    verdicts, unseen, lost = Counter[str](), 0, 0
     for result in results:
         verdicts[result.verdict] += 1
         unseen += result.unseen
+        lost += result.lost_day
     counts = [
         (verdicts["nothing_found"], "with nothing to grade"),
         (verdicts["refused"], "refused"),
         (verdicts["grader_fault"], "not graded because the grader failed: run it again"),
+        (lost, "with a day on which the grader failed"),
         (unseen, "with files that could not be searched"),
     ]
     parts = [f"{verdicts['graded']} graded", *(f"{n} {what}" for n, what in counts if n)]
     console.print(", ".join(parts) + ".")
-    console.print(Text(f"Gradebook: {out / 'grades.csv'}   Report: {out / 'report.html'}", "quiet"))
-    return verdicts
+    where = f"Gradebook: {out / 'grades.csv'}   Report: {out / 'report.html'}"
+    console.print(Text(f"{where}   Python {platform.python_version()}", "quiet"))
+    return verdicts[GRADER_FAULT] + lost
+
+
+def _print_bound(console: Console, run: ClassRun, width: int) -> None:
+    """Print how long grading can take at most."""
+    most = f"{run.longest(width):.1f} hours at most on a machine that does nothing else, with {width} at once"
+    console.print(Text(f"{most}: if every submission uses all of its time.", "quiet"))
 
 
 def _print_missing(console: Console, members: Sequence[Member], sources: Sequence[Source]) -> None:
@@ -362,13 +379,35 @@ def _print_unknown(
 
 
 def _print_unclear(console: Console, sources: Sequence[Source]) -> None:
-    """Print the submissions whose learner is unclear."""
-    for source in sources[:MOST_NAMED]:
-        name, whose = source.learner.removeprefix(UNCLEAR), " or ".join(source.unclear)
-        words = f"It is unclear whose submission {name} is: {whose}. It was graded separately."
+    """Print the submissions whose learner is unclear, or may be two learners of one name."""
+    lines = [
+        f"It is unclear whose submission {one.learner.removeprefix(UNCLEAR)} is: "
+        f"{' or '.join(one.unclear)}. It was graded separately."
+        for one in sources
+        if one.unclear
+    ] + [
+        f"{one.learner} handed in under the numbers {_first(one.numbers)}, and the newest files count. "
+        "If these are two people, rename a folder."
+        for one in sources
+        if one.numbers
+    ]
+    for words in lines[:MOST_NAMED]:
         console.print(_line_of(words))
-    if len(sources) > MOST_NAMED:
-        console.print(f"And {len(sources) - MOST_NAMED} more: see the report.")
+    if len(lines) > MOST_NAMED:
+        console.print(f"And {len(lines) - MOST_NAMED} more: see the report.")
+
+
+def _print_unused(
+    console: Console, files: Mapping[str, str], results: Iterable[LearnerResult]
+) -> None:
+    """Print the lines of the instructor's map that fit no file."""
+    if not files:
+        return
+    notes = (note for result in results for note in (*result.taken, *result.ignored))
+    names = {note.path.rpartition("/")[2] for note in notes} - ANSWERS
+    unused = [line for line in files if not any(matches(name, line) for name in names)]
+    if unused:
+        console.print(_line_of(f"--map has lines that fit no file: {_first(unused)}."))
 
 
 def _print_returned(console: Console, returned: Sequence[Returned]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import platform
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, fields
 from fractions import Fraction
@@ -18,6 +19,8 @@ REFUSED = "refused"
 GRADER_FAULT = "grader_fault"
 
 UNSEEN = "the file could not be looked through for shortcuts and copies"
+
+LOST = "Not graded: the grader failed on this day"
 
 VERSION = 2  # of `results/<learner>.json`
 
@@ -50,6 +53,7 @@ class LearnerResult:
         taken: the files that were taken.
         ignored: the first of those that were not.
         ignored_count: how many these are.
+        python: the version of the Python that graded, on the machine that did.
     """
 
     learner: str
@@ -64,11 +68,17 @@ class LearnerResult:
     taken: list[FileNote] = field(default_factory=list)
     ignored: list[FileNote] = field(default_factory=list)
     ignored_count: int = 0
+    python: str = field(default_factory=platform.python_version)
 
     @property
     def unseen(self) -> bool:
         """Whether a file could not be looked through for shortcuts and copies."""
         return any(one.what == UNSEEN for one in self.review)
+
+    @property
+    def lost_day(self) -> bool:
+        """Whether the grader failed on one of the days."""
+        return any("fault" in day for day in self.days)
 
     def as_json(self, weights: Weights) -> dict[str, Any]:
         """The object that `results/<learner>.json` holds."""

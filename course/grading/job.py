@@ -25,9 +25,11 @@ from course.checks.answer_files import ENDINGS
 from course.checks.observation import Observation
 from course.curriculum import BY_NUMBER, ROOT, Day
 from course.grading.analysis import listened_for
+from course.grading.cgroups import NotEmpty
 from course.grading.gradebook import (
     GRADED,
     GRADER_FAULT,
+    LOST,
     NOTHING_FOUND,
     REFUSED,
     UNSEEN,
@@ -51,14 +53,15 @@ from course.judging.results import DayResult
 from course.workers.answer_run import Answer, as_leaves
 from course.workers.checking import check_answer, not_observed
 from course.workers.session import WAITING, WorkerSession
-from course.workers.worker import Worker, WorkerStopped, exhaust
+from course.workers.worker import NotStarted, Worker, WorkerStopped, exhaust
 
 T = TypeVar("T")
 
 _alone = threading.Lock()  # a Dask worker has a thread for each core, and they share one grader
 
-# Seconds of CPU time that a submission may take for a day, before no more days run
-COMPUTING = 20.0
+# Seconds of CPU time that a submission may take, before no more days run: to begin with, and for each day
+BEGINNING, COMPUTING = 30.0, 10.0
+SLEEPING = 30.0  # seconds that it may sleep instead, on all days together
 FINISHING = 600.0  # seconds beyond which the job itself must be at fault
 
 # Runs with several mistakes at once that a submission is worth: they are on the grader's own time, and
@@ -90,6 +93,11 @@ class Plan:
     @property
     def curriculum(self) -> list[Day]:
         return [BY_NUMBER[number] for number in self.days]
+
+    @property
+    def computing(self) -> float:
+        """Seconds of CPU time that a submission may take."""
+        return BEGINNING + COMPUTING * len(self.days)
 
     def as_json(self) -> dict[str, Any]:
         return asdict(self) | {"days": list(self.days)}
@@ -125,7 +133,7 @@ def grade_as_json(task: str) -> str:
     entry = json.loads(task)
     plan = Plan.from_json(entry["plan"])
     source = Source.from_json(entry["source"])
-    limit = FINISHING + WAITING * COMPUTING * len(plan.days)
+    limit = FINISHING + WAITING * plan.computing
     watchdog = threading.Timer(limit, os._exit, (1,))
     watchdog.daemon = True
     with _alone:
@@ -235,26 +243,24 @@ class Grader:
                 return LearnerResult(source.learner, NOTHING_FOUND, reason=reason, **about)
             review, fingerprints = self._analyze(taken.files, session)
             runs = MOST_RUNS
-            verdicts = []
+            rows = []
             for judge in self._judges:
-                verdict, spent = self._day(judge, taken.files, session, runs)
-                verdicts.append(verdict)
+                verdict, spent, about_day = self._day_or_fault(judge, taken.files, session, runs)
+                rows.append(verdict.as_json() | about_day)
                 runs -= spent
-        review += [
-            Shortcut(one.day.number, 0, f"{name}, when it ran")
-            for one in verdicts
-            for name in one.called
+                review += [
+                    Shortcut(judge.day.number, 0, f"{name}, when it ran") for name in verdict.called
+                ]
+        lost = [
+            Shortcut(row["day"], 0, f"{LOST} ({row['fault']})") for row in rows if "fault" in row
         ]
         for judge in self._judges:
             judge.forget()
         return LearnerResult(
             source.learner,
             GRADED,
-            [
-                one.as_json() | {"handed_in": bool(_file_of(one.day, taken.files))}
-                for one in verdicts
-            ],
-            review=review,
+            rows,
+            review=lost + review,
             fingerprints=fingerprints,
             digest=digest,
             computed=session.computed,
@@ -315,6 +321,26 @@ class Grader:
                 fingerprints[name] = found[1]
         return unseen + review, fingerprints
 
+    def _day_or_fault(
+        self, judge: Judge, files: dict[str, bytes], session: WorkerSession, most_runs: int
+    ) -> tuple[DayResult, int, dict[str, Any]]:
+        """The verdict on one day, the runs that it took, and what else to say of it. A fault in the day's own
+        checks or reference loses this day alone.
+
+        Raises:
+            NotStarted, NotEmpty, OSError, MemoryError: this machine failed, and may not fail again.
+        """
+        about: dict[str, Any] = {"handed_in": bool(_file_of(judge.day, files))}
+        try:
+            verdict, spent = self._day(judge, files, session, most_runs)
+            return verdict, spent, about | {"drawn_at": judge.redrawn if verdict.begun else {}}
+        except (NotStarted, NotEmpty, OSError, MemoryError):
+            raise
+        except Exception as error:
+            session.renew()
+            fault = f"{type(error).__name__}: {error}"[:300]
+            return not_observed(judge, "skipped", f"{LOST}."), 0, about | {"fault": fault}
+
     def _day(
         self, judge: Judge, files: dict[str, bytes], session: WorkerSession, most_runs: int
     ) -> tuple[DayResult, int]:
@@ -333,10 +359,8 @@ class Grader:
         if name is None:
             missing = f"{judge.day.stem}.py was not handed in."
             return not_observed(judge, "not_started", missing), 0
-        if session.exhausted(COMPUTING * len(self._judges)):
-            why = (
-                f"Not run: this submission's {COMPUTING * len(self._judges):g} seconds were spent."
-            )
+        if session.exhausted(self._plan.computing, SLEEPING):
+            why = f"Not run: this submission's {self._plan.computing:g} seconds were spent."
             return not_observed(judge, "timed_out", why), 0
         answer = Answer(name, self._path(name), files[name], listened_for(judge.day.number))
         checked = check_answer(judge, answer, session)

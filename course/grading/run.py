@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import secrets
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
@@ -16,7 +17,7 @@ from filelock import FileLock, Timeout
 
 from course.grading.gradebook import GRADER_FAULT, VERSION, LearnerResult, Weights
 from course.grading.instructions import Member
-from course.grading.job import Plan
+from course.grading.job import SLEEPING, Plan
 from course.grading.pools import GradingPool, WorkerDied
 from course.grading.reports import (
     GradedClass,
@@ -28,6 +29,7 @@ from course.grading.reports import (
 from course.grading.reports.files import whole_file
 from course.grading.similarity import alike, like_what_is_given
 from course.grading.submission import Source
+from course.workers.limits import LONGEST_DAY
 
 MOST_TRIES = 3
 OF_A_LEARNER = {"results": ".json", "feedback": ".html", "gradescope": ".json"}
@@ -51,6 +53,11 @@ class ClassRun:
     weights: Weights
     sources: list[Source]
     roster: Sequence[Member] = ()
+
+    def longest(self, width: int) -> float:
+        """Return the hours that grading takes at most, so many at once: if each uses all of its time."""
+        seconds = self.plan.computing + SLEEPING + LONGEST_DAY
+        return math.ceil(len(self.sources) / width) * seconds / 3600
 
     def path(self, learner: str) -> Path:
         """Return the path of a learner's result."""
@@ -88,7 +95,7 @@ class ClassRun:
             self.plan.seed,
             self.plan.device,
             datetime.now(UTC),
-            lacking,
+            [*lacking, *self._unusual()],
             alike(self.results, self.weights.days),
             like_what_is_given(self.results, self.weights.days),
             {
@@ -98,6 +105,18 @@ class ClassRun:
             self.roster,
         )
         return graded, write_reports(self.folder, graded)
+
+    def _unusual(self) -> list[str]:
+        """Return which days were graded otherwise than planned, a sentence each."""
+        said: dict[str, None] = {}
+        for result in self.results():
+            for day in result.days:
+                if "fault" in day:
+                    said[f"Day {day['day']} was not graded for some: {day['fault']}."] = None
+                for name, seed in day.get("drawn_at", {}).items():
+                    words = f"{name} of day {day['day']} was graded with seed {seed}"
+                    said[f"{words}: its inputs cannot be drawn with seed {self.plan.seed}."] = None
+        return list(said)
 
     def put_aside(self, when: datetime) -> tuple[Path, int]:
         """Move the files of learners who are no longer in the class to a separate folder.

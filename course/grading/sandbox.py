@@ -31,10 +31,18 @@ from course.curriculum import DAYS, ROOT
 from course.grading import cgroups
 from course.grading.cgroups import Cgroup, Hierarchy
 from course.workers.limits import MOST_MEMORY, TOO_MUCH
-from course.workers.worker import OutOfMemory, Spawned, Worker, WorkerStopped, program, seconds
+from course.workers.worker import (
+    OutOfMemory,
+    Spawned,
+    Worker,
+    WorkerStopped,
+    program,
+    seconds,
+    thread_states,
+)
 
 NOBODY = 65534
-HOME = "/home/learner"
+HOME = "/learner"  # not below /home, which may be a link on the way to Python
 INSIDE = "/course"
 STAGE = "course-sandbox"
 
@@ -141,7 +149,7 @@ class Sandbox:
             argv += ["--dir", package]
         for folder in ([str(ROOT)] if around else []) + _package_folders():
             argv += ["--remount-ro", folder]
-        argv += _system_links()
+        argv += _links()
         argv += ["--ro-bind", str(self.inside), INSIDE]
         argv += ["--proc", "/proc", "--dev", "/dev"]
         if device == "cuda":
@@ -308,6 +316,13 @@ class SandboxedWorker(Worker):
         # bubblewrap passes a signal on by a number of its own
         return super()._ended_by(128 - code if code > 128 else code)
 
+    def _threads(self) -> Iterator[str]:
+        if self._group is None:
+            states = list(super()._threads())
+        else:
+            states = [one for each in self._group.processes() for one in thread_states(each)]
+        yield from (one.replace("T", "S") for one in states)  # here one may have stopped itself
+
     def _processes(self) -> list[psutil.Process]:
         first = self._process.process
         try:
@@ -334,7 +349,13 @@ def _system_folders() -> tuple[str, ...]:
     """Python, its packages and the system's libraries: every folder once, and none of ours."""
     packages = [sysconfig.get_path("purelib"), sysconfig.get_path("platlib")]
     libraries = [path for path in ("/bin", "/lib", "/lib64") if not Path(path).is_symlink()]
-    wanted = ["/usr", *libraries, sys.base_prefix, sys.prefix, *packages]
+    prefixes = ("/usr", sys.base_prefix)
+    installed = [
+        path for one in prefixes for end in ("bin", "lib*") for path in Path(one).glob(end)
+    ]
+    drivers = [*Path("/usr/local").glob("cuda*"), *Path("/usr/local").glob("nvidia*")]
+    environment = [sys.prefix] if sys.prefix != sys.base_prefix else []
+    wanted: list[str | Path] = [*installed, *libraries, *drivers, *environment, *packages]
     folders = {Path(path).resolve() for path in wanted if Path(path).is_dir()} - {ROOT}
     return tuple(
         str(folder)
@@ -353,7 +374,7 @@ def _shows(outer: Path, inner: Path) -> bool:
 def _package_folders() -> list[str]:
     """The folders of what is installed beside the standard library, for any Python that is visible."""
     prefixes = {"/usr", "/usr/local", sys.base_prefix, sys.prefix}
-    patterns = ("lib*/py*/site-packages", "lib*/py*/dist-packages", "pkgs", "envs")  # conda's too
+    patterns = ("lib*/py*/site-packages", "lib*/py*/dist-packages")
     found = {path for one in prefixes for end in patterns for path in Path(one).glob(end)}
     found |= {Path(sysconfig.get_path("purelib")), Path(sysconfig.get_path("platlib"))}
     real = sorted({path.resolve() for path in found if path.is_dir()})
@@ -386,14 +407,29 @@ def _packages(distributions: tuple[str, ...]) -> tuple[list[str], list[str]]:
     return [str(one) for one in here if one in real], list(map(str, others))
 
 
-def _system_links() -> list[str]:
+def _links() -> list[str]:
+    """Return the arguments for links to the system's folders, and on the way to this Python, and for two
+    files."""
     argv = []
-    for path in ("/bin", "/lib", "/lib64"):
-        if Path(path).is_symlink():
-            argv += ["--symlink", str(Path(path).readlink()), path]
+    ways = ("/bin", "/lib", "/lib64", sys.executable, sys.prefix, sys.base_prefix)
+    for link, target in {one: end for way in ways for one, end in _links_on(way)}.items():
+        if not any(Path(link).is_relative_to(folder) for folder in _system_folders()):
+            argv += ["--symlink", target, link]
     for path in ("/etc/ld.so.cache", "/etc/alternatives"):
         argv += ["--ro-bind-try", path, path]
     return argv
+
+
+def _links_on(way: str) -> Iterator[tuple[str, str]]:
+    """Every link that is met on the way to a file, and what it points to."""
+    here, left = Path("/"), [*Path(way).parts[1:]]
+    while left:
+        step = here / left.pop(0)
+        if step.is_symlink():
+            yield str(step), str(step.readlink())
+            here, left = Path("/"), [*(here / step.readlink()).parts[1:], *left]
+        else:
+            here = step.parent.parent if step.name == ".." else step
 
 
 def _stage(folder: Path) -> Path:

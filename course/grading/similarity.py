@@ -1,20 +1,23 @@
-"""Pairs of submissions that are more alike than independent work would be: to be looked at, no verdict.
+"""Submissions that are more alike than independent work would be: to be looked at, no verdict.
 
-Two right answers to one exercise resemble each other, and both resemble the stub. So what the stub
-has does not count, what many have counts little, and what only two have counts most: a shared
-fingerprint weighs log(learners / learners who have it), as rare words do in the retrieval of texts
-(Spärck Jones 1972). A pair stands out by its distance from the class's median pair.
+Two right answers to one exercise resemble each other, and both resemble what the course gives: so what the
+stub or the worked solution has does not count. A pair is listed, whatever the rest of the class has,
 
-What a large part of a class shares is not seen so. The one source that a whole class has is the course:
-so each submission is compared with the worked solution and with the stub as well, without weights.
+- for a day with the same code, names and all;
+- for days on which one has nearly all of the other's code, if that is more than a few lines;
+
+and beside these, if it is an outlier over all days together, by its distance from the class's median
+pair. There what many have counts little, and what only two have counts most: a shared fingerprint
+weighs log(learners / learners who have it), as rare words do in the retrieval of texts (Spärck Jones
+1972). Each submission is also compared with the worked solution and with the stub.
 """
 
 from __future__ import annotations
 
 import functools
 import math
-from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -28,58 +31,131 @@ from course.grading.reports import Alike, Given
 from course.references.editions import stub_of
 
 Array = np.ndarray[Any, Any]
+_File = tuple[int, Array]
 
-FEWEST = 6  # learners of whom something can be said
+FEWEST = 6  # learners of whom a median says something
 LEAST_WEIGHT = 40.0  # of what the smaller of two has: a few lines prove nothing
-LEAST_SHARE = 0.5
+LEAST_SHARE = 0.5  # of all days together
+NEARLY_ALL = 0.8  # of the smaller file of a day
 # Iglewicz and Hoaglin 1993: a modified z-score beyond which a value is taken for an outlier.
 OUTLYING = 3.5
 LEAST_SPREAD = 0.03  # in a class of very even answers, every small difference would be one
-MOST_PAIRS = 200
+COLUMNS = (
+    4096  # of a table of fingerprints: a class with many needs no more memory, only more tables
+)
 
 SOLUTION, STUB = "the worked solution", "the stub"
-# Of what a day's file and the solution have together beyond the stub. Right answers written in another
-# way share 0 to 0.12 of it (measured on the accepted answers of all days).
+# How much of what the solution has beyond the stub is in a day's file.
 LIKE_THE_SOLUTION = 0.8
 LIKE_THE_STUB = 0.9
-FEWEST_PRINTS = 20  # on all those days together: one line can be written in one way only
+FEWEST_PRINTS = 20  # in common on all such days: one line can be written in one way only
+FEWEST_IN_THE_SAME = 10  # in code that is the same to the names
 
 
 def alike(results: Callable[[], Iterator[LearnerResult]], days: list[Day]) -> list[Alike]:
-    """The pairs that stand out, the most alike first.
+    """The groups of submissions that stand out, the most alike first.
 
     Args:
         results: goes through the class once more, always in the same order.
         days: the days that were graded.
     """
-    names = [result.learner for result in results()]
-    if len(names) < FEWEST:
-        return []
-    shared = np.zeros((len(names), len(names)))
-    smaller = np.zeros_like(shared)
-    by_day = {}
-    for day in days:
-        weights = _shared_weights(_rows(results(), day))
-        own = np.diag(weights)
-        both = (own[:, None] > 0) & (own[None, :] > 0)
-        shared += np.where(both, weights, 0.0)
-        smaller += np.where(both, np.minimum(own[:, None], own[None, :]), 0.0)
-        by_day[day.number] = np.where(both, weights / np.maximum(own, 1e-9), 0.0)
-    pairs = np.triu(smaller >= LEAST_WEIGHT, k=1)
-    if not pairs.any():
-        return []
+    names, files = [], defaultdict(list)
+    for result in results():
+        names.append(result.learner)
+        for day in days:
+            files[day.number].append(_file(result, day))
+    groups = _joined([*_same_code(names, files), *_similar(names, files)]) if names else []
+    return sorted(groups, key=lambda one: (-one.share, -len(one.learners), one.learners))
+
+
+def _same_code(names: list[str], files: Mapping[int, list[_File]]) -> Iterator[Alike]:
+    """For each day those whose code is the same, names and all, comments and layout aside."""
+    for number, of_day in files.items():
+        having = defaultdict(list)
+        for learner, (whole, _) in zip(names, of_day, strict=True):
+            having[whole].append(learner)
+        for whole, learners in having.items():
+            if whole and len(learners) > 1:
+                yield Alike(learners, [number], [number], 1.0)
+
+
+def _similar(names: list[str], files: Mapping[int, list[_File]]) -> Iterator[Alike]:
+    """The pairs that share nearly everything of some days, or stand out over all of them."""
+    learners = len(names)
+    nearly, of_these, shared, smaller = (np.zeros((learners, learners)) for _ in range(4))
+    close = {}
+    for number, of_day in files.items():
+        common, weights = _shared([prints for _, prints in of_day])
+        least = _smaller(common)
+        close[number] = (least > 0) & (common >= NEARLY_ALL * least)
+        nearly += np.where(close[number], common, 0.0)
+        of_these += np.where(close[number], least, 0.0)
+        shared += weights
+        smaller += _smaller(weights)
+    first = np.triu(np.ones((learners, learners), dtype=bool), k=1)
     share = shared / np.maximum(smaller, 1e-9)
-    outlying = pairs & (share > np.maximum(LEAST_SHARE, _limit(share[pairs])))
-    found = sorted(np.argwhere(outlying).tolist(), key=lambda pair: -share[tuple(pair)])
-    return [
-        Alike(
-            names[i],
-            names[j],
-            [number for number, one in by_day.items() if max(one[i, j], one[j, i]) > LEAST_SHARE],
-            round(float(share[i, j]), 3),
-        )
-        for i, j in found[:MOST_PAIRS]
-    ]
+    pairs = first & (smaller >= LEAST_WEIGHT) & (learners >= FEWEST)
+    outlying = pairs & (share > _limit(share[pairs]))
+    for i, j in np.argwhere(outlying | (first & (nearly >= FEWEST_PRINTS))).tolist():
+        on = [number for number, one in close.items() if one[i, j]]
+        how_much = share[i, j] if outlying[i, j] else nearly[i, j] / of_these[i, j]
+        yield Alike([names[i], names[j]], on, [], round(float(how_much), 3))
+
+
+def _smaller(shared: Array) -> Array:
+    """For each pair what the smaller of the two has; nothing where one of them has nothing."""
+    own = np.diag(shared)
+    smaller: Array = np.minimum(own, own[:, None])
+    return smaller
+
+
+def _joined(groups: Iterable[Alike]) -> list[Alike]:
+    """Draw those together that have a learner in common."""
+    apart: list[Alike] = []
+    for group in groups:
+        touching = [one for one in apart if not set(one.learners).isdisjoint(group.learners)]
+        apart = [one for one in apart if one not in touching]
+        apart.append(functools.reduce(_both, touching, group))
+    return apart
+
+
+def _both(one: Alike, other: Alike) -> Alike:
+    lists = ((one.learners, other.learners), (one.days, other.days), (one.same, other.same))
+    learners, days, same = (sorted({*a, *b}) for a, b in lists)
+    return Alike(learners, days, same, max(one.share, other.share))
+
+
+def _limit(shares: Array) -> float:
+    """The share above which a pair is an outlier among the pairs of its class."""
+    if not len(shares):
+        return 1.0
+    median = float(np.median(shares))
+    spread = max(float(np.median(np.abs(shares - median))), LEAST_SPREAD)
+    return max(LEAST_SHARE, median + OUTLYING * spread / 0.6745)
+
+
+def _shared(rows: list[Array]) -> tuple[Array, Array]:
+    """For each pair how many fingerprints both have, and their weight; on the diagonal, of all of one."""
+    whose = np.repeat(np.arange(len(rows)), [len(row) for row in rows])
+    _, which, counts = np.unique(np.concatenate(rows), return_inverse=True, return_counts=True)
+    alone = counts[which] == 1  # nearly all of a hostile file's
+    own = np.bincount(whose[alone], minlength=len(rows)).astype(float)
+    common, weights = np.diag(own), np.diag(own * math.log(len(rows)))
+    whose, which = whose[~alone], (np.cumsum(counts > 1) - 1)[which[~alone]]
+    rarity = np.log(len(rows) / counts[counts > 1])
+    order = np.argsort(which, kind="stable")
+    whose, which = whose[order], which[order]
+    for start in range(0, len(rarity), COLUMNS):
+        here = slice(*np.searchsorted(which, (start, start + COLUMNS)))
+        table = np.zeros((len(rows), COLUMNS))
+        table[whose[here], which[here] - start] = 1
+        table = table[:, : len(rarity) - start]
+        common += table @ table.T
+        weights += (table * rarity[start : start + COLUMNS]) @ table.T
+    return common, weights
+
+
+# --- What the course gives ------------------------------------------------------------------------
 
 
 def like_what_is_given(
@@ -93,23 +169,19 @@ def like_what_is_given(
 def _like_given(result: LearnerResult, days: list[Day]) -> Iterator[Given]:
     shares: dict[str, dict[int, tuple[int, int]]] = defaultdict(dict)
     for day in days:
-        prints = _prints(result, day)
+        prints = set(_prints(result, day)[1:])
         stub, solution = _given(day)
         if not prints:
             continue
-        if _share(prints - stub, solution) >= LIKE_THE_SOLUTION:
-            own = prints - stub
-            shares[SOLUTION][day.number] = (len(own & solution), len(own | solution))
-        elif _share(prints, stub) >= LIKE_THE_STUB:
+        common = len(prints & solution)
+        if solution and common >= LIKE_THE_SOLUTION * len(solution):
+            shares[SOLUTION][day.number] = (common, len(solution))
+        elif len(prints & stub) >= LIKE_THE_STUB * len(prints | stub):
             shares[STUB][day.number] = (len(prints & stub), len(prints | stub))
     for what, by_day in shares.items():
         common, together = (sum(numbers) for numbers in zip(*by_day.values(), strict=True))
-        if common >= FEWEST_PRINTS:
+        if what == STUB or common >= FEWEST_PRINTS:
             yield Given(result.learner, what, sorted(by_day), round(common / together, 3))
-
-
-def _share(one: set[int], other: set[int]) -> float:
-    return len(one & other) / len(one | other) if one and other else 0.0
 
 
 @functools.cache
@@ -118,38 +190,21 @@ def _given(day: Day) -> tuple[set[int], set[int]]:
 
     An edition for students has not every solution.
     """
-    stub = set(fingerprints(stub_of(day)))
+    stub = set(fingerprints(stub_of(day))[1:])
     try:
-        return stub, set(fingerprints(read_answer(day.solution))) - stub
+        return stub, set(fingerprints(read_answer(day.solution))[1:]) - stub
     except Unreadable:
         return stub, set()
 
 
-def _limit(shares: Array) -> float:
-    """The share above which a pair is an outlier among the pairs of its class."""
-    median = float(np.median(shares))
-    spread = max(float(np.median(np.abs(shares - median))), LEAST_SPREAD)
-    return median + OUTLYING * spread / 0.6745
+def _file(result: LearnerResult, day: Day) -> _File:
+    """Of a day's file the hash of all its code, if that is long, and the prints that the course lacks."""
+    whole, *prints = _prints(result, day) or [0]
+    stub, solution = _given(day)
+    own = set(prints) - stub
+    return whole * (len(own) >= FEWEST_IN_THE_SAME), np.array([*own - solution], np.int64)
 
 
-def _rows(results: Iterator[LearnerResult], day: Day) -> list[set[int]]:
-    """For each learner the fingerprints of a day's file, without those of the stub."""
-    stub, _ = _given(day)
-    return [_prints(result, day) - stub for result in results]
-
-
-def _prints(result: LearnerResult, day: Day) -> set[int]:
+def _prints(result: LearnerResult, day: Day) -> list[int]:
     files = result.fingerprints.items()
-    return set(next((prints for name, prints in files if Path(name).stem == day.stem), []))
-
-
-def _shared_weights(rows: list[set[int]]) -> Array:
-    """For each pair the weight of what both have; on the diagonal, of all that one has."""
-    having = defaultdict(list)
-    for learner, row in enumerate(rows):
-        for one in row:
-            having[one].append(learner)
-    weights = np.zeros((len(rows), len(rows)))
-    for learners, count in Counter(map(tuple, having.values())).items():
-        weights[np.ix_(learners, learners)] += count * math.log(len(rows) / len(learners))
-    return weights
+    return next((prints for name, prints in files if Path(name).stem == day.stem), [])

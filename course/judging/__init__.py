@@ -1,1 +1,1 @@
-"""What a right answer sees and what known wrong ones see; the verdict, the diagnosis, and its words."""
+"""The observations of right and known wrong answers, the verdict, the diagnosis, and their messages."""

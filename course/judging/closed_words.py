@@ -1,9 +1,9 @@
-"""Words from closed lists: what may be reported of a submission that may control its worker.
+"""Words from closed lists, for reports on a submission that may control its worker.
 
-A worker in which a learner's code has run may say anything. So nothing that it says in words is shown.
-Kinds of types, dtypes, devices and exceptions come from lists. An exception's own words are shown where
-they are, but for names and numbers, words that Python, NumPy or torch is known to give; the names in them
-must stand in the lines that are shown, or in the day's stub. Lines are read from the submission, here.
+A worker in which a learner's code has run can send any text. So no text from it is shown. Kinds of
+types, dtypes, devices and exceptions come from lists. An exception's message is shown if, apart
+from names and numbers, Python, NumPy or torch is known to produce it; its names must occur in the
+lines that are shown, or in the day's stub. This process reads the lines from the submission.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ MOST_SIGNS = 3  # in quotes, that are no letters or digits: `<=`, `numpy.linalg.
 
 
 def closed_leaf(leaf: Leaf) -> Leaf:
-    """A leaf of an observation, its kind in words from closed lists."""
+    """Return a leaf of an observation with its kind in words from closed lists."""
     known_type = leaf.type in TYPES or CONTAINER.fullmatch(leaf.type)
     shape = leaf.shape
     if shape and (len(shape) > MOST_SIZES or max(shape) > LARGEST_SIZE):
@@ -70,12 +70,12 @@ def closed_leaf(leaf: Leaf) -> Leaf:
 
 
 def closed_raised(raised: Raised, source: str, stub: str) -> Raised:
-    """An exception in words from closed lists.
+    """Return an exception in words from closed lists.
 
     Args:
-        raised: what a worker says of it.
-        source: the submission in which it is said to have come up.
-        stub: what everybody knows of the day.
+        raised: the exception as the worker reports it.
+        source: the submission that, according to the worker, raised it.
+        stub: the day's stub, which everybody knows.
     """
     lines = source.splitlines()
     frames, made = (
@@ -94,13 +94,13 @@ def closed_raised(raised: Raised, source: str, stub: str) -> Raised:
 
 
 def lacks_torch(raised: Raised) -> bool:
-    """Whether an exception came of using torch where only an empty folder has that name."""
+    """Return whether code used torch although only an empty folder has that name."""
     return raised.kind in ABSENT and bool(OF_TORCH.match(raised.message))
 
 
 def is_known(message: str, names: Collection[str]) -> bool:
-    """Whether an exception's words are, but for these names and short numbers, ones that Python, NumPy or
-    torch gives."""
+    """Return whether Python, NumPy or torch produces this message, apart from these names and short
+    numbers."""
     words = [*QUOTED.findall(message), *CALLED.findall(message)]
     signs = [re.sub(r"\w", "", word) for word in words]
     parts = {part for word in words for part in re.findall(r"\w+", word)}
@@ -115,14 +115,14 @@ def is_known(message: str, names: Collection[str]) -> bool:
 
 
 def pattern(message: str) -> str:
-    """An exception's words without its names and numbers, as in the list."""
+    """Return an exception's message without its names and numbers, as in the list."""
     nameless = DTYPE.sub("@", CALLED.sub("@()", QUOTED.sub("'@'", message)))
     return NUMBERS.sub("#", CHARACTER.sub("U+@", nameless)).strip()
 
 
 @functools.cache
 def known() -> frozenset[str]:
-    """The patterns of known words."""
+    """Return the patterns of known messages."""
     lines = KNOWN_MESSAGES.read_text(encoding="utf-8").splitlines()
     return frozenset(line for line in lines if line and not line.startswith("## "))
 

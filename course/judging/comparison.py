@@ -1,4 +1,4 @@
-"""Two observations compared: type, names, shape, dtype, device, NaNs, values, in that order."""
+"""Compare two observations: type, names, shape, dtype, device, NaNs, values, in that order."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Array = np.ndarray[Any, Any]
 
 @dataclass(frozen=True)
 class Difference:
-    """The first thing in which an observation is not the expected one."""
+    """The first difference between an observation and the expected one."""
 
     stage: str
     """`type`, `names`, `shape`, `dtype`, `device`, `nan` or `values`."""
@@ -37,10 +37,11 @@ class Difference:
 
 
 def compare(seen: Observation, expected: ExpectedRun) -> Difference | None:
-    """The first difference of an observation from the expected one; None if there is none.
+    """Return the first difference between an observation and the expected one; None if there is
+    none.
 
-    Leaves are taken in the order in which the check returned them. Within a leaf the stages follow
-    one another, so that a wrong shape is never reported as wrong values.
+    Leaves are compared in the order in which the check returned them. Within a leaf the stages
+    follow one another, so that a wrong shape is never reported as wrong values.
     """
     for path, wanted in expected.seen.observation.items():
         yours = seen.get(path)
@@ -96,10 +97,9 @@ def _outermost(paths: Iterable[str]) -> tuple[str, ...]:
 
 
 def matches(seen: CheckRun, expected: ExpectedRun) -> bool:
-    """Whether an observation equals the expected one up to rounding, or is the same exception.
-
-    An exception is the same if it says the same, sizes included: many mistakes end in a ValueError.
-    """
+    """Return whether an observation equals the expected one up to rounding, or is the same exception.
+    Two exceptions are the same if their messages are, including sizes: many mistakes end in a
+    ValueError."""
     if seen.raised is not None or expected.seen.raised is not None:
         said = [
             one.raised and (one.raised.kind, one.raised.message) for one in (seen, expected.seen)
@@ -110,7 +110,8 @@ def matches(seen: CheckRun, expected: ExpectedRun) -> bool:
 
 
 def is_same(one: CheckRun, other: CheckRun) -> bool:
-    """Whether two saw the same to the last bit: then no tolerance is needed, which takes longer."""
+    """Return whether both runs observed the same to the last bit; then no tolerance has to be computed,
+    which takes longer."""
     return (
         not (one.raised or other.raised)
         and set(one.damaged) == set(other.damaged)
@@ -119,7 +120,7 @@ def is_same(one: CheckRun, other: CheckRun) -> bool:
 
 
 def identical(one: Observation, other: Observation) -> bool:
-    """Whether two observations are the same to the last bit."""
+    """Return whether two observations are the same to the last bit."""
     return one.keys() == other.keys() and all(
         _identical(leaf, other[path]) for path, leaf in one.items()
     )

@@ -68,7 +68,7 @@ class _Evidence:
 
     @property
     def checks(self) -> list[Outline]:
-        """All checks, the failing ones first: they tell mistakes apart soonest."""
+        """All checks, the failing ones first, because they distinguish mistakes soonest."""
         return self.failing + self.passing
 
 
@@ -118,8 +118,8 @@ class Search:
         self._pieces = self._diagnose_all()
 
     def look(self, long: bool = False) -> bool:
-        """Search within the time that a learner waits, or that a command that ends may take. Returns whether
-        the search is complete."""
+        """Search within the time that a learner waits, or the limit of a command that ends. Returns
+        whether the search is complete."""
         failing = [check for check in self._checks if check.exercise in self._wrong]
         ready = all(map(self._truth.knows, failing))
         if long:
@@ -141,7 +141,9 @@ class Search:
         yield from (None for _ in self._pieces)
 
     def diagnosed(self, verdicts: Sequence[CheckResult]) -> list[CheckResult]:
-        """Return the verdicts with the diagnoses found so far."""
+        """Return the verdicts with the diagnoses found so far; those of a file that never ran have none."""
+        if not any(self._seen.values()):
+            return list(verdicts)
         return [
             self._diagnosed(one) if one.status in ("failed", "error") else one for one in verdicts
         ]

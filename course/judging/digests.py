@@ -1,4 +1,4 @@
-"""Digests of what results depend on: a result that was kept is used only while all of it is unchanged."""
+"""Digests of what results depend on: a stored result is used only while all of this is unchanged."""
 
 from __future__ import annotations
 

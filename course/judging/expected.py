@@ -1,10 +1,10 @@
-"""What the reference sees, and how far from it a right answer may be.
+"""The reference's observation, and how far from it a right answer may be.
 
 The truth is the reference in float64 on the same inputs. A right answer computed in the inputs' own
-dtype may be off by the largest of three things, each derived and none typed in: a small multiple of
-what the reference itself is off in that dtype, on these inputs and on some an ulp away; a few roundings
-of the largest number that the reference meets on its way; and what an ulp of change in the inputs does
-to the result.
+dtype may be off by the largest of three numbers, each derived, none chosen by hand: a small
+multiple of the reference's own error in that dtype, on these inputs and on inputs an ulp away; a
+few roundings of the largest intermediate value in the reference; and the effect of one ulp of the
+inputs on the result.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ ROUNDINGS = 8.0
 
 @dataclass(frozen=True)
 class ExpectedRun:
-    """What a right answer's observation is compared with."""
+    """The run with which an answer's observation is compared."""
 
     seen: CheckRun
     """The reference on the inputs as they are: types, shapes, dtypes, exceptions."""
@@ -49,7 +49,7 @@ class ExpectedRun:
 
 
 def expect(check: Check, reference: Any, seed: int, device: str = "cpu") -> ExpectedRun:
-    """Run the reference, or a known wrong answer, as the thing to compare with."""
+    """Run the reference, or a known wrong answer, to compare with."""
     inputs = check_inputs(check, seed)
     largest = _Largest()
     for _, number in named_values(inputs):
@@ -103,7 +103,7 @@ def _near(
 
 
 def is_float(leaf: Leaf | None) -> bool:
-    """Whether a leaf holds real numbers, in an array or alone."""
+    """Return whether a leaf holds floating-point numbers, in an array or alone."""
     if leaf is None or leaf.value is None:
         return False
     return leaf.type == "float" or (leaf.is_array and np.asarray(leaf.value).dtype.kind == "f")
@@ -161,13 +161,13 @@ class _Largest:
         self.value = 0.0
 
     def of_arrays(self, array: Array) -> Array:
-        """The same array; what NumPy makes of it is noted."""
+        """Return the same array, such that the results that NumPy computes from it are noted."""
         watched = array.copy().view(_Watched)
         watched.note = self.note
         return watched
 
     def of_tensors(self) -> contextlib.AbstractContextManager[Any]:
-        """Within it, what torch computes is noted."""
+        """Note the results that torch computes within the context."""
         from course.checks.tensors import OperationRecorder  # torch takes a second to import
 
         return OperationRecorder(self.note)

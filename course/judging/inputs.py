@@ -1,4 +1,4 @@
-"""A check's inputs in words, so that a learner can make the same."""
+"""A check's inputs in words, so that a learner can create the same ones."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ LONGEST_VALUE = 100  # characters of one that is quoted; a longer one is describ
 
 
 def in_words(inputs: dict[str, Any]) -> str:
-    """What the check passed in, few numbers as they are and larger arrays by shape."""
+    """Describe what the check passed in: a few numbers by value, larger arrays by shape."""
     given: list[str] = []
     for name, value in inputs.items():
         for inner, item in value.items() if isinstance(value, dict) else [(name, value)]:

@@ -1,4 +1,4 @@
-"""The verdict: an answer's runs compared with the reference's, and with those of known wrong answers."""
+"""The verdict: compare an answer's runs with those of the reference and of known wrong answers."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ EXPLAINED = ("names", "type", "dtype", "device")
 
 @dataclass(frozen=True)
 class Attempt:
-    """An attempt to run one check on an answer: its run, or why there is none."""
+    """An attempt to run one check on an answer: the run, or the reason why there is none."""
 
     seen: CheckRun | None
     status: str = ""
@@ -91,7 +91,7 @@ class Judge:
         return "cpu" if self.device == PRACTICE else self.device
 
     def skipped(self) -> dict[str, Attempt]:
-        """Return the checks that cannot run because there is no such device, with the reason."""
+        """Return the checks that cannot run because this machine lacks the device, with the reason."""
         if self._unasked:
             return {}
         stopped = [check for check in self.checks if self._device(check) != "cpu"]
@@ -124,11 +124,18 @@ class Judge:
             yield
 
     def prepare(self) -> Iterator[None]:
-        """Make the runs that later verdicts and diagnoses will need, a piece at each step."""
+        """Compute the runs that later verdicts and diagnoses will need, a piece at each step."""
         yield from self.truth.complete(self.checks)
         self.truth.keep()
         if self.practice is not None:
             yield from self.practice.prepare()
+
+    @property
+    def redrawn(self) -> dict[str, int]:
+        """The checks whose inputs cannot be drawn at the judge's seed, and the seeds of those they have."""
+        asked = [one for one in self.checks if one.name not in self.skipped()]
+        seen = {one.name: self.truth.observe_reference(one).drawn_at for one in asked}
+        return {name: seed for name, seed in seen.items() if seed is not None}
 
     def keep(self) -> None:
         """Write new runs to the cache, for the next judge of this day."""
@@ -213,7 +220,7 @@ class Judge:
             message = "\n".join([message, *_damage(attempt.seen, expected)])
             return result("failed", message, explained=difference.stage in EXPLAINED)
         if attempt.seen.damaged:
-            right = "The result is right, but an input is not what it was."
+            right = "The result is right, but an input was changed."
             message = "\n".join([right, *_damage(attempt.seen, expected)])
             return result("failed", message, explained=True)
         return result("passed")

@@ -7,12 +7,13 @@ from typing import Any
 import numpy as np
 
 from course.checks.observation import Leaf, Raised
+from course.judging.newer_syntax import needs_newer
 
 Array = np.ndarray[Any, Any]
 
 NOBODY_TYPES = (
     "The checks run in a process without a keyboard: `input()` gets no answer there, and "
-    "`breakpoint()` and `pdb.set_trace()` no commands. To stop and look around, run "
+    "`breakpoint()` and `pdb.set_trace()` get no commands. To stop and look around, run "
     "`pytest tests/days --answers exercises --pdb`, with the day's file of `tests/days`, or a notebook."
 )
 
@@ -29,13 +30,13 @@ def meaning_of_numbers(yours: Array, right: Array, tolerance: float) -> str:
     gaps, size = yours - right, float(np.max(np.abs(right), initial=0.0))
     worst = float(np.max(np.abs(gaps)))
     if not yours.any():
-        return "All of it is 0."
+        return "Every entry is 0."
     if worst < 1e-3 * size:
         times = worst / tolerance if tolerance else float("inf")
         much = f"{times:.0f} times" if times < 1000 else "far more than"
         return (
             f"It is nearly right: the largest error, {worst:.2g}, is "
-            f"{'a little more than' if times < 1.5 else much} the rounding that is allowed."
+            f"{'a little more than' if times < 1.5 else much} the allowed rounding error."
         )
     if yours.size < FEWEST:
         return ""
@@ -93,7 +94,7 @@ def _where_it_starts(wrong: Array) -> str:
         touched = np.asarray(wrong.any(axis=others))
         first = int(np.argmax(touched))
         if size > 1 and first > 0 and touched[first:].all():
-            return f"Along axis {axis} it is right up to index {first - 1}, and wrong from there."
+            return f"Along axis {axis} it is right up to index {first - 1}, and wrong after that."
     return ""
 
 
@@ -119,16 +120,19 @@ def meaning_of_exception(raised: Raised) -> str:
         return "A method of a base class was reached: is one of yours misspelled or missing?"
     if raised.kind == "ModuleNotFoundError" or "attempted relative import" in raised.message:
         return (
-            "A day is one file: NumPy, torch, Python's own library and earlier days' parts can be "
-            "imported, and a file beside it cannot. What you need from it goes into this one."
+            "Your answer to a day is a single file. It can import NumPy, torch, Python's standard "
+            "library and earlier days' parts, but no file of yours: move what you need into this one."
         )
     if raised.kind == "AcceleratorError":
         return (
-            "A kernel stopped on the GPU, most often at an index out of range: a token id, a position "
-            "or a class. The line is a later one than its own. Without `--device` the CPU names it."
+            "A kernel failed on the GPU, most often because an index is out of range: a token id, a "
+            "position or a class. The GPU reports this late, so the line can be wrong: run the check "
+            "without `--device`, and the CPU names the right line."
         )
+    if raised.kind == "SyntaxError" and raised.frames:
+        return needs_newer(raised.frames[-1][2])
     if raised.kind == "RecursionError":
-        return "A function calls itself without an end."
+        return "A function calls itself without end."
     if raised.kind == "TypeError" and not raised.frames and "argument" in raised.message:
         return (
             "The parameters' names and order are part of the exercise: keep the stub's `def` line."

@@ -1,4 +1,4 @@
-"""What to tell a learner: what differed first, where, by how much, and what that usually means."""
+"""Messages to a learner: what differed first, where, by how much, and what that usually means."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ BEFORE = 40  # of these, how many where they do not yet
 
 
 def describe(difference: Difference, tolerance: float, inputs: str) -> str:
-    """A difference in two or three lines: the first is what and where, the last the inputs, in words."""
+    """Describe a difference in two or three lines: first what and where, last the inputs, in words."""
     with np.errstate(all="ignore"):  # numbers near the largest there are may overflow here
         lines = [_STAGES[difference.stage](difference, tolerance), inputs]
     return "\n".join(line for line in lines if line)
 
 
 class Feedback(enum.StrEnum):
-    """How much of what is wrong is reported."""
+    """How much a report reveals about a mistake."""
 
     own = "own"
     """Everything: at home, where the learner's own code is trusted."""
@@ -48,7 +48,7 @@ class Feedback(enum.StrEnum):
 
 
 def describe_for(feedback: Feedback, difference: Difference, tolerance: float, inputs: str) -> str:
-    """A difference, described as far as the feedback level allows."""
+    """Describe a difference as far as the feedback level allows."""
     if feedback == Feedback.own:
         return describe(difference, tolerance, inputs)
     if difference.stage == "names" and difference.yours is not None:
@@ -80,7 +80,7 @@ def _describe_discreetly(difference: Difference, tolerance: float) -> str:
 
 
 def describe_raised(raised: Raised, inputs: str = "") -> str:
-    """An exception with the learner's own lines of the traceback, and the inputs, in words."""
+    """Describe an exception with the learner's own lines of the traceback, and the inputs, in words."""
     message = raised.message.strip()
     lines = [f"{raised.kind}: {message}" if message not in ("", "None") else raised.kind]
     for line, function, text in list(dict.fromkeys(raised.frames))[-3:]:
@@ -94,23 +94,23 @@ def describe_raised(raised: Raised, inputs: str = "") -> str:
 
 
 def not_started(exercise: str, raised: Raised, begun: Collection[str]) -> str:
-    """Whose stub it is that still stands: this exercise's, or one's that it calls."""
+    """Say which exercise is not started: this one, or one that it calls."""
     called, _, method = (raised.frames[-1][1] if raised.frames else "").partition(".")
     if called not in ("", exercise):
         return f"`{exercise}` calls `{called}`, which is still yours to write."
     if exercise in begun and method:
         return f"`{exercise}` is begun; its `{method}` is yours to write."
     if exercise in begun:
-        return f"`{exercise}` is begun, and still ends in the stub's `{RAISE}`."
+        return f"`{exercise}` is begun, but still ends in the stub's `{RAISE}`."
     return f"`{exercise}` is yours to write."
 
 
 def describe_damage(names: tuple[str, ...]) -> str:
-    """Inputs that were changed in place."""
+    """Describe inputs that were changed in place."""
     which = " and ".join(f"`{name}`" for name in names)
     return (
-        f"The input {which} was changed in place, and the caller still needs it: "
-        "`x -= y` and `x[...] = y` write into x, `x - y` makes a new one."
+        f"The input {which} was changed in place, but the caller still needs it: "
+        "`x -= y` and `x[...] = y` write into x; `x - y` creates a new array."
     )
 
 
@@ -123,24 +123,25 @@ FEW_LETTERS = 14  # by which a clause is known again: a verb and the beginning o
 
 
 def beside_others(tell: str) -> str:
-    """The description of a mistake that is not the only one: without the clause that praises the rest."""
+    """Return the description of a mistake that is not the only one, without the clause that praises the
+    rest."""
     return PRAISE.sub(lambda found: found[1].upper(), tell)
 
 
 def contradict(one: str, other: str) -> bool:
-    """Whether a sentence says what another one denies: "You do not drop …" and "You drop …"."""
+    """Return whether one sentence denies what the other says: "You do not drop …" and "You drop …"."""
     denied = (DENIED.match(clause) for clause in _clauses(one))
     begins = tuple(f"you {found[1][:FEW_LETTERS]}" for found in denied if found)
     return any(clause.startswith(begins) for clause in _clauses(other))
 
 
 def something_else(unexplained: Sequence[str]) -> list[str]:
-    """The sentence beside a mistake that does not explain these failing core checks."""
+    """Return the sentence that accompanies a mistake that does not explain these failing core checks."""
     if not unexplained:
         return []
     first = " and ".join(f"`{name}`" for name in unexplained[:MOST_NAMED])
     more = len(unexplained) - MOST_NAMED
-    which = f"{first}, nor {more} more core checks" if more > 0 else first
+    which = f"{first}, and {more} more core checks" if more > 0 else first
     return [f"Something else is wrong as well: this does not explain {which}."]
 
 
@@ -148,16 +149,16 @@ def where_to_begin(called: Sequence[str], used: Sequence[str]) -> list[str]:
     """Advice on parts that fail core checks of their own.
 
     Args:
-        called: those that the failing check calls itself.
-        used: those that the exercise builds on, if it is written as the reference is.
+        called: the parts that the failing check calls itself.
+        used: the parts that the exercise builds on, if it is written like the reference.
     """
     advice = []
     if called:
         advice.append(
-            f"This check also calls your {_names_of(called)}, whose core checks fail: mend that first."
+            f"This check also calls your {_names_of(called)}, whose core checks fail: fix that first."
         )
     if used:
-        advice.append(f"If it uses your {_names_of(used)}, mend that first: its core checks fail.")
+        advice.append(f"If it uses your {_names_of(used)}, fix that first: its core checks fail.")
     return advice
 
 
@@ -171,7 +172,7 @@ def _clauses(text: str) -> tuple[str, ...]:
 
 
 def shown(path: str, index: tuple[int, ...] = ()) -> str:
-    """The name of a leaf or of one entry of it."""
+    """Return the name of a leaf, or of one entry of it."""
     if path == RESULT and not index:
         return "The result"
     return f"`{path}[{', '.join(map(str, index))}]`" if index else f"`{path}`"
@@ -185,21 +186,21 @@ def _names(difference: Difference, _: float) -> str:
         return f"In {shown(difference.within)}, {' '.join(_keys(difference))}"
     if difference.yours is None:
         return f"{shown(difference.path)} is missing."
-    return f"{shown(difference.path)} is more than was asked for."
+    return f"{shown(difference.path)} is not expected here."
 
 
 def _type(difference: Difference, _: float) -> str:
     yours, wanted = _pair(difference)
     if yours.type == "None" and difference.path.startswith("gradient"):
         return (
-            f"No gradient reaches {shown(difference.path)}: it is not used, or something on the way is "
-            "detached, turned into numbers, or computed under `no_grad`."
+            f"No gradient reaches {shown(difference.path)}: it is not used, or a tensor in between is "
+            "detached, converted to numbers, or computed under `no_grad`."
         )
     if yours.type == "None":
         text = f"{shown(difference.path)} is None; it should be {_a(wanted.type)}."
         if difference.returns_nothing:
-            return f"{text} Your function is to change what it is given."
-        return f"{text} Is a `return` missing, or is None handed on?"
+            return f"{text} Your function should change its arguments."
+        return f"{text} Is a `return` missing, or do you return a None?"
     text = f"{shown(difference.path)} is {_a(yours.type)}; it should be {_a(wanted.type)}."
     return " ".join([text, *_keys(difference)])
 
@@ -225,12 +226,12 @@ def _listed(names: Sequence[str]) -> str:
 
 def _shape(difference: Difference, _: float) -> str:
     yours, wanted = _pair(difference)
-    mine = f"shape {yours.shape}" if yours.shape is not None else "another shape"
+    mine = f"shape {yours.shape}" if yours.shape is not None else "a different shape"
     text = f"{shown(difference.path)} has {mine}; it should be {wanted.shape}."
     if yours.shape is None or wanted.shape is None:
         return text
     if sorted(yours.shape) == sorted(wanted.shape):
-        return f"{text} The sizes are right, their order is not."
+        return f"{text} The sizes are right, but their order is not."
     if [s for s in yours.shape if s != 1] == [s for s in wanted.shape if s != 1]:
         return f"{text} They differ by axes of length 1, which decide how arrays broadcast."
     if len(yours.shape) != len(wanted.shape):
@@ -245,7 +246,7 @@ def _dtype(difference: Difference, _: float) -> str:
 
 def _device(difference: Difference, _: float) -> str:
     yours, wanted = _pair(difference)
-    where = f"it should be on {wanted.device}, as the inputs do"
+    where = f"it should be on {wanted.device}, like the inputs"
     return f"{shown(difference.path)} is on {yours.device}; {where}."
 
 

@@ -1,6 +1,7 @@
-"""Known wrong answers, executable: each is the reference with something small changed.
+"""Known wrong answers, executable: each is the reference with a small change.
 
-A file in `tests/days/misconceptions/` lists them for a day, the more special first, and imports this alone:
+A file in `tests/days/misconceptions/` lists them for a day, the more specific first, and imports
+only this:
 
     MISCONCEPTIONS = [
         *of(
@@ -13,10 +14,10 @@ A file in `tests/days/misconceptions/` lists them for a day, the more special fi
         ),
     ]
 
-`course/references/edits.py` says what an edit may be. Name the smallest piece of syntax that is there once,
-so that all else in the reference can change; where a piece is there several times, name its step, too.
-An edit that no longer fits the reference fails the tests and `course sync --check`, which name it. A whole
-definition is for what edits cannot say.
+`course/references/edits.py` describes edits. Name the smallest piece of syntax that occurs once, so
+that all other code of the reference can change; if a piece occurs several times, name its step,
+too. An edit that no longer fits the reference fails the tests and `course sync --check`, which name
+it. Use a whole definition only for changes that edits cannot express.
 """
 
 from __future__ import annotations
@@ -39,16 +40,16 @@ from course.references.text import bound_by, definition_text, used_for
 
 @dataclass(frozen=True, eq=False)
 class Misconception:
-    """One wrong answer that people really give, and what to tell them.
+    """A wrong answer that people really give, and the message to them.
 
     Attributes:
         id: a stable name, such as `not_scaled`.
         definition: the exercise that is changed.
-        tell: what was misunderstood, to the learner, in a sentence or two that do not give the code
-            away.
+        tell: the message to the learner: what was misunderstood, in a sentence or two that do not
+            give the code away.
         change: the edits of the reference, or a whole definition.
-        device: where it shows: on the CPU, or on a GPU alone.
-        recorded: in an edition without the reference, what `parts` returns.
+        device: where the mistake is visible: on the CPU, or only on a GPU.
+        recorded: what `parts` returns in an edition without the reference.
     """
 
     id: str
@@ -59,12 +60,13 @@ class Misconception:
     recorded: Sequence[str] = ()
 
     def shows_on(self, device: str) -> bool:
-        """Whether it shows on a device and is looked for there: on the CPU a mistake about devices is none,
-        and on the practice GPU, once the CPU has passed, only these are."""
+        """Return whether to search for the mistake on a device: on the CPU, mistakes about devices
+        are not visible, and on the practice GPU, after the CPU has passed, only these are searched.
+        """
         return device not in ("cpu", PRACTICE) or device == self.device
 
     def text(self, day: Day) -> str:
-        """The wrong definition.
+        """Return the wrong definition.
 
         Raises:
             Drifted: an edit does not fit the reference.
@@ -72,7 +74,8 @@ class Misconception:
         return ast.unparse(self.applied(day).tree)
 
     def applied(self, day: Day, draft: Draft | None = None) -> Draft:
-        """The reference's definition, or one with another mistake in it already, with this mistake.
+        """Return the reference's definition, or one that already has a different mistake, with this
+        mistake.
 
         Raises:
             Drifted: an edit does not fit the definition.
@@ -89,19 +92,21 @@ class Misconception:
         return draft
 
     def parts(self, day: Day) -> Sequence[str]:
-        """The changed methods of a class, as `Class.method`."""
+        """Return the changed methods of a class, as `Class.method`."""
         return self.recorded if not self.change else _changed_methods(self, day)
 
     def module(self, day: Day) -> ModuleType:
-        """The day's reference with this one definition wrong."""
+        """Return the day's reference with this one definition wrong."""
         return reference_module(day, {self.definition: self.applied(day).tree})
 
 
 def may_show(one: Misconception, check: Outline, day: Day) -> bool:
-    """Whether a check may see a mistake: what it uses of the answer is made of something that is changed.
+    """Return whether a check can see a mistake: whether it uses something of the answer that the
+    mistake changes.
 
-    Checks and definitions get at a definition by its name alone, in whatever thread. So what none of them
-    names makes no difference: the check sees what it sees of the reference, to the last bit.
+    Checks and definitions can reach a definition only by its name, in any thread. So a definition
+    that none of them names makes no difference: the check's observation equals the reference's, to
+    the last bit.
     """
     return not _changed_by(one, day).isdisjoint(used_for(day, check.uses))
 
@@ -130,21 +135,21 @@ def _changed_methods(one: Misconception, day: Day) -> tuple[str, ...]:
 def of(
     definition: str, answers: Mapping[str, tuple[str, Mapping[str, str] | str]]
 ) -> list[Misconception]:
-    """Known wrong answers of one definition, each by its id: what to tell, and what is changed."""
+    """Return the known wrong answers of one definition, by id: the message, and the change."""
     return [Misconception(id, definition, tell, how) for id, (tell, how) in answers.items()]
 
 
 def on_devices(
     definition: str, answers: Mapping[str, tuple[str, Mapping[str, str] | str]]
 ) -> list[Misconception]:
-    """The same of wrong answers that are right on the CPU, and fail on a GPU."""
+    """Do the same for answers that are right on the CPU, and fail on a GPU."""
     return [
         Misconception(id, definition, tell, how, PRACTICE) for id, (tell, how) in answers.items()
     ]
 
 
 def module_with(mistakes: Sequence[Misconception], day: Day) -> ModuleType | None:
-    """The day's reference with several mistakes at once; None where they cannot be made together.
+    """Return the day's reference with several mistakes at once; None if they cannot be combined.
 
     Two may change the same code, and only in one order: each is tried.
     """

@@ -1,8 +1,9 @@
 """A cache of the runs of a day's checks on the reference and the known wrong answers.
 
-The file's name has a digest of everything that the runs depend on (`digests.py`), so no entry is ever out
-of date. A file is a zip archive with members for each check, each a sequence of frames as workers send them.
-It is replaced atomically, so that a kill or a second process leaves either the old file or the new one.
+The file's name has a digest of everything that the runs depend on (`digests.py`), so no entry is
+ever outdated. A file is a zip archive with members for each check, each a sequence of frames as
+workers send them. It is replaced atomically, so that a kill or a second process leaves either the
+old file or the new one.
 """
 
 from __future__ import annotations
@@ -71,8 +72,12 @@ class ObservationCache:
                 self._new.clear()
                 _bound(self._path.parent)
 
-    def write_to(self, path: Path) -> None:
+    def write_to(self, path: Path, packing: int = zipfile.ZIP_DEFLATED) -> None:
         """Write all members to a file, including those that a second process has added meanwhile.
+
+        Args:
+            path: the file.
+            packing: how members are packed, by `zipfile`'s name for it.
 
         Raises:
             OSError: the file cannot be written.
@@ -85,13 +90,13 @@ class ObservationCache:
         part = Path(draft.name)
         try:
             with part.open("w+b") as file:
-                if there and not there & self._new.keys():
+                if there and not there & self._new.keys() and packing == zipfile.ZIP_DEFLATED:
                     with self._path.open("rb") as stored:
                         shutil.copyfileobj(stored, file)  # without packing it again
                     packed = self._new
                 else:
                     packed = {**self._stored_but(self._new), **self._new}
-                with zipfile.ZipFile(file, "a", zipfile.ZIP_DEFLATED) as archive:
+                with zipfile.ZipFile(file, "a", packing) as archive:
                     for member, data in packed.items():
                         archive.writestr(member, data)
             self._close()

@@ -1,4 +1,4 @@
-"""Verdicts as data: of a check, a day, and a whole command; and as the JSON that graders read."""
+"""Verdicts as data, for a check, a day, and an entire command; and as the JSON that graders read."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ class CheckResult:
 
     Attributes:
         status: passed, failed, error, timed_out, out_of_memory, not_started or skipped.
-        message: what to tell the learner; empty when passed.
+        message: the message to the learner; empty if passed.
         says: what the check is about, in a sentence.
-        misconception: the id of the known wrong answer that this is, or None.
-        seconds: wall time as seen from outside the worker.
-        tier: core, without which a day is not passed, or watertight.
-        beyond: why it asks more than the day is about; empty for core.
-        explained: whether the message alone says what is wrong: an exception, a missing return, an input
-            that was changed.
+        misconception: the id of the known wrong answer that explains the failure, or None.
+        seconds: wall time, measured outside the worker.
+        tier: core, which has to pass for the day to pass, or watertight.
+        beyond: why the check asks for more than the day is about; empty for core.
+        explained: whether the message alone says what is wrong: an exception, a missing return, an
+            input that was changed.
     """
 
     name: str
@@ -47,12 +47,12 @@ class CheckResult:
 
     @property
     def went_wrong(self) -> bool:
-        """Whether something of the learner's own is wrong, and not only missing."""
+        """Return whether something in the learner's code is wrong, not just missing."""
         return self.status not in ("passed", "not_started", "skipped", RUNNING)
 
     @property
     def is_open(self) -> bool:
-        """Whether it was asked, and does not pass."""
+        """Return whether the check was not skipped and does not pass."""
         return self.status not in ("passed", "skipped", RUNNING)
 
     def as_json(self) -> dict[str, Any]:
@@ -70,13 +70,13 @@ class CheckResult:
 
 @dataclass(frozen=True)
 class DayResult:
-    """The verdicts on a day's checks. Its core alone decides whether it is passed.
+    """The verdicts on a day's checks. Only core checks decide whether the day passes.
 
     Attributes:
         begun: whether anything in the learner's file differs from the stub.
-        printed: what the learner's code printed on the way.
-        called: functions of torch that were listened for, and were called.
-        as_new: whether its worker was as if it had served nobody before.
+        printed: what the learner's code printed.
+        called: the traced functions of torch that were called.
+        as_new: whether the worker's state was that of a fresh worker.
     """
 
     day: Day
@@ -89,22 +89,23 @@ class DayResult:
 
     @property
     def core(self) -> list[CheckResult]:
-        """The checks of what the day is about."""
+        """Return the checks of what the day is about."""
         return [check for check in self.checks if check.tier == CORE]
 
     @property
     def extra(self) -> list[CheckResult]:
-        """The checks that ask more, and make a passed day watertight."""
+        """Return the checks that ask for more, and make a passed day watertight."""
         return [check for check in self.checks if check.tier != CORE]
 
     @property
     def invitations(self) -> list[CheckResult]:
-        """What a passed day lacks to be watertight. While its core fails, that can wait."""
+        """Return what a passed day lacks to be watertight; nothing while its core fails."""
         return [check for check in self.extra if check.is_open] if self.status == "passed" else []
 
     @property
     def status(self) -> str:
-        """The worst that came of its core: error, failed, not_started, in_progress, passed or skipped."""
+        """Return the worst status of its core: error, failed, not_started, in_progress, passed or
+        skipped."""
         statuses = [check.status for check in self.core]
         if any(status in BROKEN for status in statuses):
             return "error"
@@ -118,7 +119,7 @@ class DayResult:
 
     @property
     def watertight(self) -> bool:
-        """Whether the day is passed, and everything beyond its core too."""
+        """Return whether all checks of the day pass, including those beyond its core."""
         return self.status == "passed" and not self.invitations
 
     @property
@@ -139,38 +140,38 @@ class DayResult:
 
     @property
     def shown_wrong(self) -> list[CheckResult]:
-        """The failing checks that a learner is told of: the core's, or else what is not watertight."""
+        """Return the failing checks that a learner sees: core checks, or else the others."""
         return [check for check in (*self.core, *self.invitations) if check.went_wrong]
 
     @property
     def next_exercise(self) -> str:
-        """The first exercise with something open; the first of the day where nothing is."""
+        """Return the first exercise with an open check, or the first of the day if none is open."""
         open_ = (one.exercise for one in (*self.core, *self.invitations) if one.is_open)
         return next(open_, self.day.exercises[0])
 
     def wrong_in(self, exercise: str) -> CheckResult | None:
-        """The first check of this exercise that went wrong."""
+        """Return the first check of this exercise that went wrong."""
         return next((one for one in self.shown_wrong if one.exercise == exercise), None)
 
     @property
     def is_named(self) -> bool:
-        """Whether a known mistake explains any of these."""
+        """Return whether a known mistake explains any of these checks."""
         return any(check.misconception for check in self.shown_wrong)
 
     @property
     def is_puzzling(self) -> bool:
-        """Whether a check fails of which neither the message nor a known mistake says what is wrong."""
+        """Return whether a check fails that neither its message nor a known mistake explains."""
         return any(
             not check.explained and check.misconception is None for check in self.shown_wrong
         )
 
     def asks_of(self, device: str) -> bool:
-        """Whether any check is for this device, though it may have been skipped."""
+        """Return whether any check is for this device, even if it was skipped."""
         return any(check.device == device for check in self.checks)
 
     def with_repeats(self, there: Iterable[str]) -> DayResult:
-        """The verdict on the CPU with these checks on the practice GPU: they are to run, or else do not pass
-        here either."""
+        """Return the verdict on the CPU with these checks on the practice GPU, which still have to run,
+        or do not pass on the CPU either."""
         known = {check.name: check for check in self.checks}
         rows = [
             replace(
@@ -186,7 +187,7 @@ class DayResult:
         return replace(self, checks=(*self.checks, *rows))
 
     def with_found(self, found: Iterable[CheckResult]) -> DayResult:
-        """The verdict with what came of the checks that were to run."""
+        """Return the verdict with the results of the checks that had to run."""
         known = {check.name: check for check in found}
         checks = (
             known.get(check.name, check) if check.status == RUNNING else check
@@ -195,7 +196,7 @@ class DayResult:
         return replace(self, checks=tuple(checks))
 
     def without_words(self) -> DayResult:
-        """The verdict on each check, and nothing of what is wrong."""
+        """Return the verdict on each check, without saying what is wrong."""
         bare = (replace(check, message="", misconception=None) for check in self.checks)
         return replace(self, checks=tuple(bare))
 
@@ -211,7 +212,7 @@ class DayResult:
 
 
 def report_json(days: Iterable[DayResult]) -> dict[str, Any]:
-    """The object that `course check --json` prints."""
+    """Return the object that `course check --json` prints."""
     results = list(days)
     return {
         "version": 2,
@@ -224,6 +225,6 @@ def report_json(days: Iterable[DayResult]) -> dict[str, Any]:
 
 
 def counted(checks: Iterable[CheckResult]) -> tuple[int, int]:
-    """How many of some checks pass, and how many there are but for those that were skipped."""
+    """Return how many of some checks pass, and how many were not skipped."""
     asked = [check for check in checks if check.status != "skipped"]
     return sum(check.status == "passed" for check in asked), len(asked)

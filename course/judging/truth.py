@@ -7,9 +7,11 @@ import functools
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from types import ModuleType
 from typing import Any
+
+import numpy as np
 
 from course.checks.arrays import PRACTICE, eps_of
 from course.checks.loading import CORE, Check, Outline, load_checks
@@ -23,6 +25,8 @@ from course.judging.observation_cache import Frames, ObservationCache
 
 CHECKS = "checks"  # the member with the outlines of the day's checks
 RIGHT = "right/{}"  # a member for each check: the reference's run
+
+DIGITS = 16  # of a wrong answer's numbers in a recording: mistakes differ by more
 
 Diagnosis = tuple[Misconception, ...]
 """One known mistake, several at once, or none."""
@@ -42,12 +46,12 @@ class WrongAnswerRun:
 
     @functools.cached_property
     def expected(self) -> ExpectedRun:
-        """What an answer with the mistake is compared with."""
+        """The run with which an answer with the mistake is compared."""
         return self.expect()
 
 
 class Truth:
-    """The runs that answers are compared with, for one day, seed and device."""
+    """The runs with which answers are compared, for one day, seed and device."""
 
     ALL, SOME = "wrong/{}", "some/{}"
     """Members for each check: the runs with every known mistake, or with those tried so far."""
@@ -103,17 +107,17 @@ class Truth:
 
         Args:
             check: the check.
-            answer: a module, or whatever has the definitions.
+            answer: a module, or any object that has the definitions.
             file: the answer's file name, which tells its own lines from others in a traceback.
         """
         return see(self.check(check), answer, self._seed, self._device, file=file)
 
     def accepts(self, check: Outline, run: CheckRun) -> bool:
-        """Whether a run agrees with the reference's, to the last bit or to rounding."""
+        """Return whether a run agrees with the reference's, to the last bit or up to rounding."""
         return is_same(run, self.observe_reference(check)) or matches(run, self.right(check))
 
     def passes(self, check: Outline, answer: Any) -> bool:
-        """Whether an answer in this process passes a check."""
+        """Return whether an answer in this process passes a check."""
         return self.accepts(check, self.run(check, answer))
 
     def observe_reference(self, check: Outline) -> CheckRun:
@@ -149,11 +153,11 @@ class Truth:
         return known[one.id]
 
     def knows(self, check: Outline) -> bool:
-        """Whether the run with each mistake is cached."""
+        """Return whether the run with each mistake is cached."""
         return self.ALL.format(check.name) in self._cache or self._is_complete(check)
 
     def is_possible(self, mistakes: Diagnosis) -> bool:
-        """Whether the mistakes can be made together here."""
+        """Return whether the mistakes can be combined here."""
         return self._module(mistakes) is not None
 
     def together(self, check: Outline, mistakes: Diagnosis) -> ExpectedRun:
@@ -166,7 +170,7 @@ class Truth:
         return self._run_wrong(check, shown).expected
 
     def complete(self, checks: Sequence[Outline]) -> Iterator[None]:
-        """Make the runs that are not cached yet, a piece at each step."""
+        """Compute the runs that are not cached yet, a piece at each step."""
         for check in checks:
             self.right(check)
             yield
@@ -186,14 +190,17 @@ class Truth:
         self._cache.write()
 
     def add_all(self, checks: Sequence[Outline]) -> None:
-        """Add all runs to the cache, those that are there too: if two processes write at once, the later one
-        wins."""
+        """Add all runs to the cache, including those that it already has: if two processes write at
+        once, the later one wins."""
         for check in checks:
             for one in self.misconceptions:
                 self.wrong(check, one)
             right = self.right(check)
             self._add_right(check, right)
-            wrong = _of_wrong(self._wrong.get(check.name, {}), right.seen)
+            known = self._wrong.get(check.name, {})
+            wrong = _of_wrong(
+                {name: _rounded(run, right) for name, run in known.items()}, right.seen
+            )
             self._cache.add(self.ALL.format(check.name), wrong)
 
     def _add_right(self, check: Outline, right: ExpectedRun) -> None:
@@ -307,6 +314,21 @@ def _with_tolerance(right: ExpectedRun, seen: CheckRun) -> ExpectedRun:
     return ExpectedRun(seen, seen.observation, defaultdict(float, tolerance))
 
 
+def _rounded(run: WrongAnswerRun, right: ExpectedRun) -> WrongAnswerRun:
+    """Return a wrong answer's run with `DIGITS` binary digits, and a tolerance for that: fewer bytes."""
+    if _same(run.seen, right.seen):
+        return run
+    tolerance, observation = dict(run.expected.tolerance), dict(run.seen.observation)
+    for path, leaf in observation.items():
+        if leaf.is_array and is_float(leaf):
+            mantissa, exponent = np.frexp(np.asarray(leaf.value, np.float64))
+            near = np.ldexp(np.trunc(mantissa * 2**DIGITS) / 2**DIGITS, exponent)
+            observation[path] = replace(leaf, value=near.astype(np.asarray(leaf.value).dtype))
+            tolerance[path] = tolerance.get(path, 0.0) + 2 * magnitude(leaf) / 2**DIGITS
+    seen = replace(run.seen, observation=observation)
+    return _known_run(ExpectedRun(seen, observation, defaultdict(float, tolerance)), run.fails)
+
+
 # --- As frames ------------------------------------------------------------------------------------
 
 
@@ -341,6 +363,7 @@ def _message(expected: ExpectedRun) -> dict[str, Any]:
     return {
         "raised": asdict(seen.raised) | {"frames": [], "cpu_line": []} if seen.raised else None,
         "damaged": list(seen.damaged),
+        "drawn_at": seen.drawn_at,
         "tolerance": dict(expected.tolerance),
         "inputs": expected.inputs,
         "names": list(expected.names),
@@ -349,7 +372,8 @@ def _message(expected: ExpectedRun) -> dict[str, Any]:
 
 def _expected(message: dict[str, Any], observation: Observation, truth: Observation) -> ExpectedRun:
     raised = Raised(**message["raised"]) if message["raised"] else None
-    seen = CheckRun(observation, raised, tuple(message["damaged"]))
+    damaged = tuple(message["damaged"])
+    seen = CheckRun(observation, raised, damaged, drawn_at=message["drawn_at"])
     tolerance = defaultdict(float, message["tolerance"])
     return ExpectedRun(seen, truth, tolerance, message["inputs"], tuple(message["names"]))
 

@@ -1,1 +1,2 @@
-"""The references as text, and what is made of it: stubs, cells, cut and changed definitions, editions."""
+"""The references as text, and what is generated from it: stubs, cells, redacted and changed
+definitions, editions."""

@@ -1,8 +1,9 @@
-"""Contracts: what the author of an answer has to know, and a reader of the reference does not.
+"""Contracts: what the author of an answer has to know, but not a reader of the reference.
 
-A day's contracts are a Markdown file. Under a heading `## name` (an exercise) or `## name.method` is the
-text that the stub's docstring has in addition to the reference's. Under `### Equation` and `### Step 2` is
-the text that replaces the reference's in the stub, where the reference's would be the entire answer.
+A day's contracts are a Markdown file. The text under the heading of an exercise, `## name`, or of a
+method, `## name.method`, is added to the reference's docstring in the stub. The text under
+`### Equation` or `### Step 2` replaces the reference's text in the stub, if the reference's would
+be the entire answer.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ class Contract:
     """The contract of a function, a class or a method.
 
     Attributes:
-        text: what is added to the docstring.
+        text: the text that is added to the docstring.
         replaced: the stub's equation and numbered steps by their titles, `Equation` and `Step 2`.
     """
 
@@ -33,7 +34,7 @@ class Contract:
     replaced: dict[str, str] = field(default_factory=dict)
 
     def joined(self, docstring: str) -> str:
-        """The reference's docstring with the contract, which precedes its errors and source."""
+        """Return the reference's docstring with the contract, which precedes its errors and source."""
         if "Equation" in self.replaced:
             equation = "".join(f"    {line}\n" for line in self.replaced["Equation"].splitlines())
             docstring = EQUATION.sub(lambda _: equation, docstring + "\n", count=1).rstrip()
@@ -46,7 +47,7 @@ class Contract:
 
 
 def read_contracts(day: Day) -> dict[str, Contract]:
-    """The day's contracts by name; none where there is no file, which `faults` reports."""
+    """Return the day's contracts by name; none if there is no file, which `faults` reports."""
     if not day.contracts.exists():
         return {}
     text = day.contracts.read_text(encoding="utf-8")
@@ -61,7 +62,7 @@ def read_contracts(day: Day) -> dict[str, Contract]:
 
 
 def faults(day: Day) -> Iterator[str]:
-    """What is wrong with the day's contracts, each in a few words."""
+    """Return what is wrong with the day's contracts, each fault in a few words."""
     if not day.contracts.exists():
         yield "missing: a Markdown file with a heading `## name` for each exercise"
         return

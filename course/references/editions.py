@@ -1,7 +1,7 @@
-"""An edition for students: what it holds of the references, and in place of what is not released.
+"""A student edition: which references it contains, and what replaces those that are not released.
 
-Of a day that is not released it holds no definition, but a file in `recorded/` with what has to be known
-of it without it: the stub, and the names that each definition uses.
+For a day that is not released, it contains no definition, but a file in `recorded/` with the
+necessary facts: the stub, and the names that each definition uses.
 """
 
 from __future__ import annotations
@@ -9,6 +9,8 @@ from __future__ import annotations
 import ast
 import functools
 import json
+import platform
+import sys
 from collections.abc import Collection
 from pathlib import Path
 from typing import Any
@@ -18,6 +20,8 @@ from course.references.stubs import stub_text
 from course.references.text import import_of, names_in, names_used, reference, span, without
 
 FOLDER = ROOT / "recorded"
+GRADER = FOLDER / "python.txt"
+"""In an edition: the Python with which it was made, which is the one that grades."""
 WHOLE = not FOLDER.exists()
 """Whether all references are here: an edition for students has no use for some commands."""
 
@@ -31,25 +35,37 @@ def __getattr__(name):
 """
 
 
+def graders_python() -> str:
+    """In an edition a sentence if this Python is newer than the one that grades, and else nothing."""
+    if not GRADER.exists():
+        return ""
+    wanted = GRADER.read_text(encoding="utf-8").strip()
+    if sys.version_info[:2] <= tuple(int(part) for part in wanted.split(".")):
+        return ""
+    this = platform.python_version()
+    return f"This is Python {this}. Your work is graded by Python {wanted}, which reads no newer syntax."
+
+
 def is_recorded(day: Day) -> bool:
-    """Whether this is an edition that does not hold the day's reference."""
+    """Return whether this is an edition without the day's reference."""
     return facts_file(day).exists()
 
 
 def stub_of(day: Day) -> str:
-    """The exercise file as a learner finds it, whether the reference is here or not."""
+    """Return the exercise file as a learner gets it, with or without the reference."""
     return str(_facts(facts_file(day))["stub"]) if is_recorded(day) else stub_text(day)
 
 
 def names_used_by(day: Day, exercise: str) -> set[str]:
-    """The names that the reference's definition of an exercise uses, whether it is here or not."""
+    """Return the names that the reference's definition of an exercise uses, with or without the
+    reference."""
     if is_recorded(day):
         return set(_facts(facts_file(day))["uses"][exercise])
     return names_used(day, exercise)
 
 
 def returns_nothing(day: Day, exercise: str) -> bool:
-    """Whether an exercise is a function that is to change what it is given, and returns nothing."""
+    """Return whether an exercise is a function that changes its arguments and returns nothing."""
     return any(
         isinstance(node, ast.FunctionDef)
         and node.name == exercise
@@ -60,7 +76,7 @@ def returns_nothing(day: Day, exercise: str) -> bool:
 
 
 def facts_file(day: Day) -> Path:
-    """Where an edition has what has to be known of a day without its reference."""
+    """Return the file with the facts about a day without its reference."""
     return FOLDER / f"{day.stem}.json"
 
 
@@ -74,24 +90,26 @@ def _facts(path: Path) -> dict[str, Any]:
 
 
 def facts_of(day: Day, stub: str) -> dict[str, Any]:
-    """What an edition is to know of a day without its reference.
+    """Return the facts about a day for an edition without its reference.
 
     Args:
-        day: the day, whose reference is here.
+        day: the day, whose reference is available.
         stub: the stub that learners get.
     """
     return {"stub": stub, "uses": {name: sorted(names_used(day, name)) for name in day.exercises}}
 
 
 def released_part(file: str, through: int, given: Collection[int] = ()) -> str:
-    """A reference without the definitions of later days, what uses these, and what only they need.
+    """Return a reference without the definitions of later days, the code that uses them, and the
+    code that only they need.
 
-    What only refuses bad arguments stays: worked solutions import it, and it gives nothing away.
+    Code that only refuses bad arguments stays: worked solutions import it, and it gives nothing
+    away.
 
     Args:
         file: the reference.
         through: the last day that is released.
-        given: later days that nobody is asked to do, whose definitions stay in it.
+        given: later days without exercises, whose definitions stay.
     """
     source = reference(file)
     gone = _gone(file, through, frozenset(given))

@@ -1,8 +1,9 @@
-r"""Edits of a definition by its syntax: code is found by what it is, not by how it is written.
+r"""Edits of a definition by its syntax: code is found by its structure, not by its layout.
 
-An edit is a fragment of Python to find and what to put in its place. The fragment is an expression, a keyword
-argument or a parameter with its default, or one or several statements. It is compared with the definition
-as syntax, so layout, comments, quotes and parentheses make no difference, and it must be found exactly once.
+An edit is a fragment of Python to find, and its replacement. The fragment is an expression,
+a keyword argument or a parameter with its default, or one or several statements. It is compared
+with the definition as syntax, so layout, comments, quotes and parentheses make no difference, and
+it must be found exactly once.
 
     {"scores.softmax(dim=-1)": "scores.softmax(dim=-2)"}    an expression
     {"dim=-1": "dim=-2"}                                    a keyword argument or a parameter
@@ -14,9 +15,9 @@ as syntax, so layout, comments, quotes and parentheses make no difference, and i
     {"forward(): eps": "0"}            found in a function or method
     {"forward() 0: eps": "0"}          found in one of its steps; step 0 is before the first comment
 
-An empty replacement deletes a statement, an argument, a parameter or a decorator. New code belongs to the
-step of the code that it replaces. `...` does not match what an earlier edit has changed, so that no edit
-undoes another one unnoticed.
+An empty replacement deletes a statement, an argument, a parameter or a decorator. New code belongs
+to the step of the code that it replaces. `...` does not match what an earlier edit has changed, so
+that no edit undoes another one unnoticed.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ class Drifted(ValueError):
 
 
 class Draft:
-    """A definition that is being edited: its text, which has the steps, and its changing syntax."""
+    """A definition during editing: its text, which has the steps, and its changing syntax."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -51,7 +52,8 @@ class Draft:
         """Make one edit.
 
         Raises:
-            Drifted: the fragment is not in its place exactly once, or the edit is not Python.
+            Drifted: the fragment does not occur exactly once in its place, or the edit is not
+                Python.
         """
         place = PLACE.match(find)
         fragment = find[place.end() :] if place else find
@@ -118,7 +120,7 @@ class _Site:
     """What `_` matched: an expression, or the list of a block's statements."""
 
     def put(self, new: Nodes) -> None:
-        """Replace what was found."""
+        """Replace the fragment."""
         self.parent.edited = True
         if self.part is None:
             setattr(self.parent, self.field, new[0])
@@ -139,7 +141,7 @@ class _Parameter:
     kept: list[Any]
 
     def put(self, new: Nodes) -> None:
-        """Replace or delete it."""
+        """Replace or delete the fragment."""
         values, parameters = self.signature.defaults, self.signature.args
         at = self.index + len(parameters) - len(values)
         if new:

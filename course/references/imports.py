@@ -1,4 +1,4 @@
-"""What an answer gets when it imports a reference: the definitions of earlier days."""
+"""Imports of references by an answer, which gets the definitions of earlier days."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from course.curriculum import BY_NUMBER, Day
 
 
 class RedactedReference(NamedTuple):
-    """What there is to import of a reference.
+    """What an answer can import from a reference.
 
     Attributes:
-        code: its definitions, compiled and packed as text; nothing where there are none.
+        code: the definitions, compiled and packed as text; empty if there are none.
         offered: the names that can be imported.
-        withheld: the days of the definitions that cannot be, by name.
-        foreign: whether neither the day's exercises nor its checks are of this reference.
+        withheld: the days of the definitions that cannot be imported, by name.
+        foreign: whether neither the day's exercises nor its checks use this reference.
     """
 
     code: str
@@ -42,12 +42,12 @@ OwnPart = Callable[[str, Day], object]
 
 @contextmanager
 def redacted_imports(redacted: Redacted, day: int, own: OwnPart) -> Iterator[None]:
-    """Within it, importing a reference gives only the definitions of earlier days.
+    """Limit imports of references to the definitions of earlier days within the context.
 
     Args:
-        redacted: what there is to import, and what is withheld.
+        redacted: what can be imported, and what is withheld.
         day: the number of today.
-        own: replaces earlier days whose reference is not here.
+        own: replaces earlier days whose reference is not available.
     """
     finder = _RedactedReferences(redacted, day, own)
     before = {name: sys.modules.pop(name) for name in finder.names if name in sys.modules}
@@ -77,7 +77,7 @@ class _RedactedReferences(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         return importlib.util.spec_from_loader(name, self) if name in self._redacted else None
 
     def exec_module(self, module: ModuleType) -> None:
-        """Hand on the definitions that are offered, and nothing that these import themselves."""
+        """Provide the offered definitions, but nothing that these import themselves."""
         name = module.__name__
         if name in self._packages:
             return

@@ -1,4 +1,4 @@
-"""What every lesson has in one form: its answers, which are folded, and how long it takes."""
+"""The form that all lessons share: folded answers, and the time that a lesson takes."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ class Times:
     """How many minutes a lesson takes.
 
     Attributes:
-        reading: what the day needs.
-        further: the sections at its end whose headings begin with "Further".
-        exercise: from trials, as the lesson's first cell says.
+        reading: the minutes for what the day needs.
+        further: the minutes for the sections at the end whose headings begin with "Further".
+        exercise: the minutes from trials, as in the lesson's first cell.
     """
 
     reading: int
@@ -92,8 +92,8 @@ def _sections(cells: list[dict[str, Any]]) -> Iterator[tuple[str, float]]:
 def folded(text: str) -> str:
     """Return a cell's Markdown with each open answer folded.
 
-    An answer is a paragraph, with the list, table or equation that it announces by a colon. Move the
-    end of the fold by hand where it goes on.
+    An answer is a paragraph, with the list, table or equation that it introduces with a colon. If
+    it is longer, move the end of the fold by hand.
     """
     blocks = re.split(r"\n{2,}", text)
     for begin in reversed([place for place, block in enumerate(blocks) if OPEN.match(block)]):

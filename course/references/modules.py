@@ -1,4 +1,4 @@
-"""Modules made from source: from a text, or from a file by its path."""
+"""Build modules from source: from a text, or from a file by its path."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from types import ModuleType
 
 
 def build_module(name: str, source: str, filename: str | None = None) -> ModuleType:
-    """A module of the given source, not entered into `sys.modules`; tracebacks can show its lines."""
+    """Build a module from the given source, without adding it to `sys.modules`; tracebacks can show its
+    lines."""
     module = ModuleType(name)
     module.__file__ = filename
     execute(module, source)
@@ -18,7 +19,7 @@ def build_module(name: str, source: str, filename: str | None = None) -> ModuleT
 
 
 def execute(module: ModuleType, source: str) -> None:
-    """Run source as a module's own. Whatever its top level raises comes out."""
+    """Run source as a module's code. Exceptions of its top level propagate."""
     file = module.__file__ = getattr(module, "__file__", None) or f"<{module.__name__}>"
     linecache.cache[file] = (len(source), None, source.splitlines(keepends=True), file)
     # Without what this file itself imports from the future.
@@ -26,7 +27,7 @@ def execute(module: ModuleType, source: str) -> None:
 
 
 def load_module(path: Path) -> ModuleType:
-    """Import a file by its path under a name of its own."""
+    """Import a file by its path, under a separate name."""
     name = f"course_loaded_{path.parent.name}_{path.stem}"
     spec = importlib.util.spec_from_file_location(name, path)
     assert spec is not None and spec.loader is not None

@@ -15,9 +15,9 @@ from course.references.text import reference
 def reference_module(
     day: Day, changed: Mapping[str, str | ast.Module] = MappingProxyType({})
 ) -> ModuleType:
-    """The day's exercises as the reference has them, some of them replaced by another text or syntax.
+    """Return a module with the day's exercises, some of them replaced by different text or syntax.
 
-    The other exercises of the day use the changed ones, as those in a learner's own file would.
+    The other exercises of the day use the changed ones, as they would in a learner's file.
     """
     answer = ModuleType("answer")
     for file in day.references:

@@ -1,4 +1,4 @@
-"""The references as an answer's worker gets them: earlier days' definitions, compiled, and no text."""
+"""The references for an answer's worker: the definitions of earlier days, compiled, without text."""
 
 from __future__ import annotations
 
@@ -14,10 +14,11 @@ from course.references.text import Reference, reference, without
 
 
 def redacted_references(day: Day) -> Redacted:
-    """What answers and checks of a day can import of the references.
+    """Return what answers and checks of a day can import from the references.
 
-    Of those of the day's part of the course, and of those that these or its checks import, all of earlier
-    days; of the others nothing: what a worker does not hold nobody takes home.
+    This includes all definitions of earlier days from the references of the day's part of the
+    course, and from those that these or the checks import; nothing from the others, because code
+    that a worker does not contain cannot leak.
     """
     files = dict.fromkeys(file for other in DAYS for file in _files(other))
     needed = _needed(day)

@@ -1,4 +1,4 @@
-"""Stubs as they were written last: what differs from them is someone's work."""
+"""Digests of the stubs as they were last written: a file that differs contains a learner's work."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ STUB_DIGESTS = ROOT / "exercises" / "stubs.json"
 
 
 def digest(data: bytes) -> str:
-    """A short digest of a stub, whatever line ends git or an editor gave it."""
+    """Return a short digest of a stub, independent of its line endings."""
     return hashlib.sha256(data.replace(b"\r\n", b"\n")).hexdigest()[:16]
 
 
 def is_untouched(day: Day, path: Path) -> bool:
-    """Whether a file is the day's stub as it was written. A file that cannot be read is not."""
+    """Return whether a file is the unchanged stub of the day. A file that cannot be read is not."""
     try:
         data = path.read_bytes()
     except OSError:
@@ -28,7 +28,7 @@ def is_untouched(day: Day, path: Path) -> bool:
 
 
 def stub_digests() -> dict[str, str]:
-    """The digest of each stub, by its day's stem."""
+    """Return the digest of each stub, by its day's stem."""
     if not STUB_DIGESTS.exists():
         return {}
     digests: dict[str, str] = json.loads(STUB_DIGESTS.read_text(encoding="utf-8"))

@@ -32,7 +32,7 @@ WIDEST = 106  # characters, for text indented by four
 
 @functools.cache
 def stub_text(day: Day) -> str:
-    """The exercise file as a learner finds it."""
+    """Return the exercise file as a learner gets it."""
     head = textwrap.dedent(f'''\
         """Day {day.number} · {day.title}
 
@@ -40,8 +40,8 @@ def stub_text(day: Day) -> str:
         Hints   course hint {day.number}
         Check   course watch {day.number}    (checks at every save; `course check {day.number}` checks once)
 
-        Replace each `{RAISE}` with your own code. The numbered comments are a way there; you may
-        take another. Earlier days' parts come from the reference, so a day can be skipped.
+        Replace each `{RAISE}` with your own code. The numbered comments show one way; you may
+        choose another. Earlier days' parts come from the reference, so you can skip a day.
         ''')
     contracts = read_contracts(day)
     bodies = [_stub_of(definition_text(day, name), contracts) for name in day.exercises]

@@ -1,5 +1,5 @@
-"""Stubs and solutions written from the references, and what is written in lessons; what someone has begun
-is left alone."""
+"""Write stubs and solutions from the references, and the generated parts of lessons; files that someone
+has begun do not change."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ README = ROOT / "README.md"
 
 @dataclass(frozen=True)
 class Drift:
-    """A file that no longer is what the reference makes of it.
+    """A file that no longer matches the reference.
 
     Attributes:
-        theirs: someone has begun it, so it is left alone.
-        by_hand: only a person can mend it.
+        theirs: whether someone has begun the file, so that it must not change.
+        by_hand: whether only a person can repair the file.
     """
 
     path: Path
@@ -41,11 +41,11 @@ class Drift:
 
 
 def sync(*, write: bool) -> list[Drift]:
-    """Find every stub, solution and lesson that has drifted; with `write`, write those that are nobody's
-    work.
+    """Find every stub, solution and lesson that has drifted; with `write`, write those that nobody
+    has begun.
 
     Returns:
-        What had drifted, and, marked `theirs`, the stubs that someone has begun.
+        The files that had drifted, and the stubs that someone has begun, marked `theirs`.
     """
     found: list[Drift] = []
     digests = stub_digests()
@@ -77,7 +77,7 @@ def _sync_stub(day: Day, digests: dict[str, str], write: bool) -> Iterator[Drift
         if digest(present) != digests.get(day.stem):
             yield Drift(day.stub, "begun, and so left alone", theirs=True)
             return
-    yield Drift(day.stub, "not what the reference makes of it" if day.stub.exists() else "missing")
+    yield Drift(day.stub, "does not match the reference" if day.stub.exists() else "missing")
     if write:
         day.stub.write_text(text, encoding="utf-8", newline="\n")
         digests[day.stem] = digest(text.encode())
@@ -87,7 +87,7 @@ def _sync_stub(day: Day, digests: dict[str, str], write: bool) -> Iterator[Drift
 
 
 def answer_cells(day: Day) -> dict[str, str]:
-    """The tagged cells of a solution by their names: the imports, then a cell for each exercise."""
+    """Return the tagged cells of a solution by name: the imports, then a cell for each exercise."""
     cells = {"imports": sorted_imports(import_lines(day)).strip()}
     return cells | {name: definition_text(day, name).strip() for name in day.exercises}
 

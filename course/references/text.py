@@ -1,7 +1,7 @@
 """The references, read as text: their definitions, and the imports that these need.
 
-The reference is the only truth: stubs, solutions' cells, cut and changed references are all made of what
-is read here.
+The reference is the only truth: stubs, solutions' cells, redacted and changed references are all
+generated from the text that is read here.
 """
 
 from __future__ import annotations
@@ -33,12 +33,13 @@ class Reference:
 
     @property
     def module(self) -> str:
-        """The name it is imported by."""
+        """The name under which it is imported."""
         return module_of(self.file)
 
     @property
     def definitions(self) -> dict[str, Definition]:
-        """Its functions and classes by name, without what an edition adds for those that it lacks."""
+        """Its functions and classes by name, without the substitutes that an edition adds for those
+        that it lacks."""
         return {
             node.name: node
             for node in self.tree.body
@@ -46,7 +47,7 @@ class Reference:
         }
 
     def text(self, node: ast.stmt) -> str:
-        """The source lines of a top-level statement, decorators included."""
+        """Return the source lines of a top-level statement, including decorators."""
         first, last = span(node)
         return "\n".join(self.source.splitlines()[first:last]) + "\n"
 
@@ -59,14 +60,15 @@ def reference(file: str) -> Reference:
 
 
 def definition_text(day: Day, name: str) -> str:
-    """The source of one exercise of a day, to the letter, behind that of its parts."""
+    """Return the exact source of one exercise of a day, after the source of its parts."""
     home = home_of(day, name)
     names = (*parts_of(home, name), name)
     return "\n\n".join(home.text(home.definitions[one]) for one in names)
 
 
 def parts_of(source: Reference, name: str) -> list[str]:
-    """The private definitions that one definition uses and that have numbered steps: parts of its answer."""
+    """Return the private definitions with numbered steps that a definition uses: the parts of its
+    answer."""
     found = {name}
     while more := names_in(source.definitions[one] for one in found) - found:
         if not (more := {one for one in more if _is_part(source, one)}):
@@ -84,7 +86,7 @@ def _is_part(source: Reference, name: str) -> bool:
 
 
 def home_of(day: Day, name: str) -> Reference:
-    """The reference file of the day that defines `name`."""
+    """Return the day's reference file that defines `name`."""
     for file in day.references:
         if name in reference(file).definitions:
             return reference(file)
@@ -92,10 +94,10 @@ def home_of(day: Day, name: str) -> Reference:
 
 
 def without(names: Collection[str], source: Reference) -> list[str]:
-    """What a reference still defines without some of its definitions: neither these, nor their parts, nor
-    what uses them.
+    """Return what a reference still defines without some of its definitions, their parts, and the
+    code that uses them.
 
-    To name one as a type is no use of it.
+    A definition that is only named as a type is not used.
     """
     gone = set(names).union(*(parts_of(source, one) for one in names if one in source.definitions))
     uses = {name: names_in([node], types=False) for name, node in source.definitions.items()}
@@ -105,7 +107,7 @@ def without(names: Collection[str], source: Reference) -> list[str]:
 
 
 def names_in(nodes: Iterable[ast.AST], types: bool = True) -> set[str]:
-    """The names in some code, those of functions' types included or not."""
+    """Return the names in some code, with or without those in the types of functions."""
     found: set[str] = set()
     for node in nodes:
         children: Iterable[ast.AST] = ast.iter_child_nodes(node)
@@ -119,8 +121,8 @@ def names_in(nodes: Iterable[ast.AST], types: bool = True) -> set[str]:
 
 @functools.cache
 def used_for(day: Day, names: frozenset[str]) -> set[str]:
-    """The names of a day's references that some of its definitions use, directly or through others, and these
-    themselves."""
+    """Return the names of a day's references that some of its definitions use, directly or indirectly,
+    including these definitions."""
     uses: dict[str, set[str]] = defaultdict(set)
     for file in day.references:
         for node in reference(file).tree.body:
@@ -136,7 +138,7 @@ def used_for(day: Day, names: frozenset[str]) -> set[str]:
 
 
 def bound_by(node: ast.stmt) -> set[str]:
-    """The names that a statement of a module may give another value."""
+    """Return the names that a statement of a module may rebind."""
     if isinstance(node, ast.FunctionDef | ast.ClassDef):
         return {node.name}
     found = set()
@@ -151,8 +153,8 @@ def bound_by(node: ast.stmt) -> set[str]:
 
 
 def made_of(file: str, name: str) -> set[tuple[str, str]]:
-    """The definitions that one is made of, itself included, each with its file: those of other references
-    that are imported, too."""
+    """Return the definitions that a definition consists of, including itself, each with its file, even
+    if imported from other references."""
     files = {module_of(one): one for day in DAYS for one in day.references}
     found: set[tuple[str, str]] = set()
     waiting = [(file, name)]
@@ -174,7 +176,7 @@ def made_of(file: str, name: str) -> set[tuple[str, str]]:
 
 
 def span(node: ast.stmt) -> tuple[int, int]:
-    """The half-open range of line indices of a statement, decorators included."""
+    """Return the half-open range of line indices of a statement, including decorators."""
     decorators = node.decorator_list if isinstance(node, ast.FunctionDef | ast.ClassDef) else []
     assert node.end_lineno is not None
     return min([node.lineno, *(d.lineno for d in decorators)]) - 1, node.end_lineno
@@ -184,12 +186,12 @@ def span(node: ast.stmt) -> tuple[int, int]:
 
 
 def import_lines(day: Day, private: bool = True) -> str:
-    """The imports that the day's exercises need, the reference's earlier parts included.
+    """Return the imports that the day's exercises need, including the reference's earlier parts.
 
     Args:
         day: the day.
-        private: whether to import private helpers too, which only refuse bad arguments: what no
-            answer is asked for.
+        private: whether to import private helpers, too, which only refuse bad arguments and are not
+            part of an answer.
     """
     wanted: set[str] = set()
     for name in day.exercises:
@@ -231,7 +233,8 @@ def _place(name: str) -> tuple[bool, bool, str]:
 
 
 def names_used(day: Day, name: str) -> set[str]:
-    """The names that one exercise of a day and its parts use, Python's own and the parts' aside."""
+    """Return the names that an exercise of a day and its parts use, without Python's builtins and the
+    parts."""
     home = home_of(day, name)
     parts = parts_of(home, name)
     used = names_in(home.definitions[one] for one in (*parts, name))
@@ -239,7 +242,8 @@ def names_used(day: Day, name: str) -> set[str]:
 
 
 def import_of(node: ast.stmt, wanted: set[str]) -> list[str]:
-    """The part of an import statement that binds wanted names, as lines; nothing for other statements."""
+    """Return the part of an import statement that binds wanted names, as lines; nothing for other
+    statements."""
     if not isinstance(node, ast.Import | ast.ImportFrom):
         return []
     aliases = [
@@ -255,7 +259,7 @@ def import_of(node: ast.stmt, wanted: set[str]) -> list[str]:
 
 
 def sorted_imports(lines: str) -> str:
-    """Import lines in ruff's order: standard library, other packages, our own references."""
+    """Sort import lines in ruff's order: standard library, other packages, our own references."""
     ours = {
         reference_file.split("/")[0].removesuffix(".py")
         for day in DAYS

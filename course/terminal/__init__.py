@@ -1,1 +1,1 @@
-"""What every room's commands take and print: arguments, colors, marks and words."""
+"""The arguments, colors, marks and words that the commands of all rooms share."""

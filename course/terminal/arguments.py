@@ -1,4 +1,4 @@
-"""What several commands take."""
+"""Arguments that several commands share."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ EXERCISES = ROOT / "exercises"
 
 
 class Device(enum.StrEnum):
-    """Where checks of PyTorch days run: `practice` has the rules of a GPU and the numbers of the CPU. NumPy
-    knows the CPU alone."""
+    """The device on which checks of PyTorch days run: `practice` has the rules of a GPU and the numbers
+    of the CPU. NumPy days always run on the CPU."""
 
     cpu = "cpu"
     cuda = "cuda"
@@ -28,41 +28,41 @@ class Device(enum.StrEnum):
 
 
 def day_argument(asked: str) -> Day:
-    """A day that is there, from what was typed."""
+    """Return the available day that was typed."""
     with _usage_errors():
         return _there(find_day(asked))
 
 
 def are_days(asked: str) -> bool:
-    """Whether what was typed is days by their numbers, such as `1`, `day08` or `8-14`."""
+    """Return whether the argument names days by number, such as `1`, `day08` or `8-14`."""
     return bool(re.fullmatch(r"(day)?\d[\d,-]*", asked))
 
 
 def complete_day(incomplete: str) -> list[tuple[str, str]]:
-    """The days whose number begins so, with their titles, for a shell that completes."""
+    """Return the days whose number begins with this text, with their titles, for shell completion."""
     known = ((str(day.number), day.title) for day in DAYS)
     return [(number, title) for number, title in known if number.startswith(incomplete)]
 
 
 class Days(tuple[Day, ...]):
-    """One day, or a range of them."""
+    """One day, or a range of days."""
 
 
 def days_argument(asked: str) -> Days:
-    """Days that are there, from what was typed."""
+    """Return the available days that were typed."""
     with _usage_errors():
         return Days(map(_there, find_days(asked)))
 
 
 def listed_days(asked: str) -> list[Day]:
-    """The days that are there of those that `1-3,8` names, each once, in their order."""
+    """Return the available days that a list such as `1-3,8` names, each once, in order."""
     wanted = days_argument(asked)
     return [day for day in DAYS if day in wanted]
 
 
 def in_plain_words(parameter: Any) -> Any:
-    """The same parameter, whose help names what to type as a person would: `N≥1` for `<int range>`, nothing
-    for a switch or where an argument's name says it."""
+    """Return the same parameter, whose help describes its value in plain words: `N≥1` for `<int
+    range>`, nothing for a switch or if the argument's name says it."""
     if "display_type_rich" in vars(parameter):
         return parameter  # seen before: parameters are listed to parse and to help
     about = parameter.type_descriptor
@@ -103,7 +103,7 @@ def _there(day: Day) -> Day:
 
 
 def folder_that_opens(folder: Path) -> Path:
-    """A folder whose files can be opened; a folder may be listed without that permission."""
+    """Return a folder whose files can be opened; listing a folder does not require that permission."""
     if not os.access(folder, os.X_OK):
         raise typer.BadParameter(
             f"The files in '{folder}' cannot be opened: you lack permission to enter the folder."

@@ -1,4 +1,4 @@
-"""Colors, marks and words that several rooms print. What anyone wrote is shown as mere text."""
+"""Colors, marks and words that several rooms print. Untrusted text is shown without markup."""
 
 from __future__ import annotations
 
@@ -44,17 +44,17 @@ MOST_PRINTED_LINES = 12
 
 
 def console(**how: object) -> Console:
-    """A console in the course's colors."""
+    """Return a console in the course's colors."""
     return Console(theme=THEME, highlight=False, soft_wrap=False, **how)  # type: ignore[arg-type]
 
 
 def safe(text: str) -> Text:
-    """Words that may come from anyone: no markup, and control characters made visible."""
+    """Return untrusted text without markup, with visible control characters."""
     return Text("".join(c if c.isprintable() or c == "\n" else f"\\x{ord(c):02x}" for c in text))
 
 
 def printed(words: str, most: int = MOST_PRINTED_LINES) -> list[RenderableType]:
-    """What the learner's code printed, cut to a length that can be read."""
+    """Return what the learner's code printed, cut to a readable length."""
     lines = words.rstrip().splitlines()
     if not most:
         count = "a line" if len(lines) == 1 else f"{len(lines)} lines"
@@ -67,13 +67,14 @@ def printed(words: str, most: int = MOST_PRINTED_LINES) -> list[RenderableType]:
 
 
 def shown(path: Path) -> str:
-    """A file's path relative to the course's folder."""
+    """Return a file's path relative to the course's folder."""
     return str(path.relative_to(ROOT)) if path.is_relative_to(ROOT) else str(path)
 
 
 @contextmanager
 def writing(path: Path) -> Iterator[None]:
-    """Within it a file is written; where it cannot be, that is said, and the command ends with 1."""
+    """Write a file within the context; if that fails, print the reason, and end the command with status
+    1."""
     try:
         yield
     except OSError as error:
@@ -81,6 +82,6 @@ def writing(path: Path) -> Iterator[None]:
 
 
 def fail(words: str) -> NoReturn:
-    """Say why something cannot be done, and end with 1."""
+    """Print why something cannot be done, and end with status 1."""
     console(stderr=True).print(Text(words, "failed"))
     raise typer.Exit(1)

@@ -1,1 +1,1 @@
-"""The process in which a learner's code runs: started, asked, heard, judged by; and a day checked so."""
+"""The process in which a learner's code runs, and checking a day with it."""

@@ -1,4 +1,4 @@
-"""One answer's checks under way: ask workers for them, and settle how the attempt at each ended."""
+"""Run the checks of one answer: request them from workers, and decide how each attempt ended."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import Any, Protocol, TypeVar
 import numpy as np
 
 from course.checks.answer_files import Unreadable, source_in
+from course.checks.arrays import PRACTICE
 from course.checks.frames import BadFrame, raised_from
 from course.checks.loading import CORE
 from course.checks.observation import Observation, Raised, flatten
@@ -21,7 +22,15 @@ from course.judging.judge import Attempt, Judge
 from course.judging.messages import describe_raised
 from course.references.editions import is_recorded, stub_of
 from course.references.redacted import redacted_references
-from course.workers.limits import BACKSTOP, GIBBERISH, LONGEST_DAY, LOST_GPU, WAITING
+from course.workers.limits import (
+    BACKSTOP,
+    GIBBERISH,
+    LONGEST_DAY,
+    LONGEST_SLEEP,
+    LOST_GPU,
+    NAP,
+    WAITING,
+)
 from course.workers.worker import NotStarted, TimedOut, Wait, Worker, WorkerLost, WorkerStopped
 
 MOST_DAMAGED = 20  # inputs changed in place that a message names
@@ -38,8 +47,9 @@ class Answer:
     Attributes:
         shown: the name in messages.
         path: the path in the worker's file system.
-        data: the content, if the worker cannot read the file itself. Its messages are not trusted then.
-        listen: functions of torch whose calls are reported.
+        data: the content, if the worker cannot read the file itself. Its messages are not trusted
+            then.
+        listen: the functions of torch whose calls are reported.
     """
 
     shown: str
@@ -52,7 +62,7 @@ class Answer:
         return Path(self.shown).name
 
     def raised(self, said: Raised, stub: str) -> Raised:
-        """Return an exception that a worker reports, as far as it is trusted."""
+        """Return an exception that a worker reports, as far as the worker is trusted."""
         if self.data is None:
             return said
         try:
@@ -61,7 +71,7 @@ class Answer:
             return closed_raised(said, "", stub)
 
     def unreadable(self, said: str) -> str:
-        """Return why the file cannot be read, as the worker reports it or as found here."""
+        """Return why the file cannot be read, as the worker or this process found it."""
         if self.data is None:
             return said
         try:
@@ -83,7 +93,7 @@ class WorkerSource(Protocol):
 
 @dataclass(frozen=True)
 class Running:
-    """The state of a check under way."""
+    """The state of a running check."""
 
     check: str
     """The running check; empty while the worker starts and loads the file."""
@@ -92,7 +102,7 @@ class Running:
 
 
 class AnswerRun:
-    """The checks of one answer under way, in as many workers as it takes to get through them."""
+    """A run of the checks of one answer, in as many workers as necessary."""
 
     def __init__(
         self,
@@ -120,16 +130,19 @@ class AnswerRun:
         self._lost = 0
         self._loaded = False
         self._running = Running("", time.monotonic())
-        self._deadline = time.monotonic() + LONGEST_DAY
+        # A GPU's work is not seen from the processor.
+        self._sleeping = NAP if judge.device in ("cpu", PRACTICE) else WAITING
+        self._had: list[tuple[Worker, float, float]] = []
+        """The workers so far, and the seconds that each had computed and slept before."""
 
     def attempts(self) -> Generator[Running, None, dict[str, Attempt]]:
         while self._left:
-            if time.monotonic() > self._deadline:
-                self._settle_all(
-                    "timed_out", f"Not run: {LONGEST_DAY:g} seconds were spent before it."
-                )
+            if self._is_over():
+                most = f"{LONGEST_DAY:g} seconds were spent, or {LONGEST_SLEEP:g} waiting"
+                self._settle_all("timed_out", f"Not run: {most}, before it.")
                 break
             worker = self._workers.take(self._judge.torch_on)
+            self._had.append((worker, worker.computed, worker.slept))
             try:
                 for _ in self._judge.observing_reference():  # while the worker starts
                     yield self._running
@@ -144,6 +157,12 @@ class AnswerRun:
             finally:
                 self.printed += self._workers.give_back(worker)
         return self._attempts
+
+    def _is_over(self) -> bool:
+        """Whether the day has had its time. What the machine or the reference takes is not counted."""
+        slept = sum(worker.slept - before for worker, _, before in self._had)
+        computed = sum(max(0.0, worker.computed - before) for worker, before, _ in self._had)
+        return computed + slept > LONGEST_DAY or slept > max(LONGEST_SLEEP, 2 * self._sleeping)
 
     def _while_waiting(self, wait: Wait[T]) -> Generator[Running, None, T]:
         """Wait, yielding what is waited for."""
@@ -181,15 +200,17 @@ class AnswerRun:
     def _hear(self, worker: Worker) -> Generator[Running, None, None]:
         """Read one worker's messages until each check that it was asked for has an attempt."""
         self._loaded, self._running = False, Running("", time.monotonic())
-        loaded, _ = yield from self._while_waiting(worker.hearing(BACKSTOP, WAITING))
+        loaded, _ = yield from self._while_waiting(
+            worker.hearing(BACKSTOP, WAITING, self._sleeping)
+        )
         self._loaded = True
         asked = set(self._asked())
         self._note_loading(loaded)
         while waiting := [name for name in self._left if name in asked]:
-            if time.monotonic() > self._deadline:
+            if self._is_over():
                 break
             self._running = Running(waiting[0], time.monotonic())
-            hearing = worker.hearing(BACKSTOP, WAITING)
+            hearing = worker.hearing(BACKSTOP, WAITING, self._sleeping)
             message, observation = yield from self._while_waiting(hearing)
             try:
                 name = str(message["check"])
@@ -284,7 +305,7 @@ class AnswerRun:
         self._stops[exercise] = self._stops.get(exercise, 0) + 1
         if self._stops[exercise] >= most:
             before = "a check" if most == 1 else f"{most} checks"
-            told = f"Not run: {before} of `{exercise}` before it ended so. {why}"
+            told = f"Not run, because {before} of `{exercise}` ended the same way: {why}"
             for other in list(self._left.values()):
                 if other.exercise == exercise:
                     self._settle(other.name, Attempt(None, status, told))
@@ -309,5 +330,5 @@ def _names(claimed: Any) -> list[str]:
 
 def _missing(file: str, names: list[str]) -> str:
     which = " and ".join(f"`{name}`" for name in names)
-    remedy = "The name must be exactly that; `course reset` gives the stub again."
+    remedy = "The name must match exactly; `course reset` restores the stub."
     return f"{file} defines no {which}. {remedy}"

@@ -33,7 +33,7 @@ class Checked:
 
     @property
     def result(self) -> DayResult:
-        """The verdict with the diagnoses, and the checks on the practice GPU, so far."""
+        """Return the verdict so far, with the diagnoses and the checks on the practice GPU."""
         result = self.verdict
         if self.search is not None:
             result = replace(result, checks=tuple(self.search.diagnosed(result.checks)))
@@ -41,13 +41,14 @@ class Checked:
 
     @property
     def searches(self) -> list[Search]:
-        """The search, and that about the practice GPU once the checks have run there."""
+        """Return the search for a diagnosis, and the one for the practice GPU once the checks have run
+        there."""
         both = (self.search, self._found.search if self._found else None)
         return [search for search in both if search is not None]
 
     @property
     def is_waited_for(self) -> bool:
-        """Whether checks are still to run on the practice GPU."""
+        """Return whether checks still have to run on the practice GPU."""
         return self._there is not None
 
     def run_there(self) -> Generator[Running, None, Search | None]:
@@ -58,8 +59,8 @@ class Checked:
         return self._found.search if self._found else None
 
     def look(self, long: bool = False) -> DayResult:
-        """Run the remaining checks on the practice GPU, and search for diagnoses as long as a learner waits,
-        or as a command that ends may take. Returns the verdict with what was found."""
+        """Run the remaining checks on the practice GPU, and search for diagnoses as long as a learner
+        waits, or within the limit of a command that ends. Returns the verdict with the diagnoses."""
         for search in (self.search, exhaust(self.run_there())):
             if search is not None:
                 search.look(long)
@@ -96,10 +97,11 @@ def check_days(
         answers: the folder.
         seed: the seed of the inputs.
         device: the device of the inputs.
-        wait: completes the check of a day, and may show how far it is.
+        wait: completes the check of a day, and may show its progress.
 
     Raises:
-        NotRecorded: the edition has no reference of a day, and no recording for this seed and device.
+        NotRecorded: the edition has no reference of a day, and no recording for this seed and
+            device.
     """
     if not days:
         return
@@ -114,7 +116,7 @@ def check_days(
 
 
 def checking(judge: Judge, answers: Path, workers: WorkerSource) -> Checking:
-    """Check one day's file in a folder of answers, if it is there and a worker starts."""
+    """Check one day's file in a folder of answers, if it exists and a worker starts."""
     path = find_answer(judge.day, answers)
     if path is None:
         missing = f"{answers / judge.day.stem}.py is not there."
@@ -128,7 +130,7 @@ def checking(judge: Judge, answers: Path, workers: WorkerSource) -> Checking:
 
 
 def not_observed(judge: Judge, status: str, why: str) -> DayResult:
-    """Return a verdict with the same status for every check of a day, none of which was run."""
+    """Return a verdict with the same status for every check of a day, without running any check."""
     attempts = {check.name: Attempt(None, status, why) for check in judge.checks}
     verdict = DayResult(judge.day, tuple(judge.verdicts(attempts)), begun=False)
     return verdict.with_repeats(_repeated(judge))

@@ -1,4 +1,4 @@
-"""The server of forks seen from the process that needs workers: started when the first one is asked for."""
+"""The client of the fork server, which is started when the first worker is needed."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ PROGRAM = "import sys; sys.path.insert(0, {!r}); from course.workers.server impo
 
 
 class NoServer(Exception):
-    """No server of forks can be had: a worker is a new interpreter then."""
+    """There is no fork server, so a worker is a new interpreter."""
 
 
 class Forked:
-    """A process that the server has forked, used as one of `subprocess.Popen`."""
+    """A process that the server has forked, with the interface of `subprocess.Popen`."""
 
     def __init__(self, stdin: IO[bytes], stdout: IO[bytes], stderr: IO[bytes], report: int) -> None:
         self.stdin, self.stdout, self.stderr = stdin, stdout, stderr
@@ -44,7 +44,7 @@ class Forked:
 
     @property
     def process(self) -> psutil.Process | None:
-        """The process itself: none before it is forked, and none if it never was."""
+        """The process: None before the fork, or if the fork failed."""
         if not self._was_announced and self._number_comes(0.0):
             number, self._was_announced = self._number(), True
             with contextlib.suppress(psutil.Error):  # it may be gone already
@@ -52,12 +52,12 @@ class Forked:
         return self._process
 
     def kill(self) -> None:
-        """End it and what it has started."""
+        """Kill the process and its children."""
         if self.process is not None:
             end_family(self.process)
 
     def wait(self) -> int | None:
-        """Its exit code; None if the server was gone before it could say so."""
+        """Return the exit code; None if the server ended before it could report the code."""
         if self._number_comes(ENDING):
             _ = self.process  # its number comes first, if it has not been read yet
             if self.returncode is None and self._number_comes(ENDING):
@@ -65,7 +65,7 @@ class Forked:
         return self.returncode
 
     def close(self) -> None:
-        """Let go of it: one that is forked only now reads the end of its requests, and ends."""
+        """Release the process. If it is forked only later, it reads the end of its requests, and ends."""
         self._report.close()
 
     def _number_comes(self, seconds: float) -> bool:
@@ -103,7 +103,8 @@ class ServerClient:
 
     @property
     def is_current(self) -> bool:
-        """Whether it lives, is this process's own, and runs the course's code as it is now."""
+        """Return whether the server is alive, belongs to this process, and has the current code of the
+        course."""
         return (
             self._owner == os.getpid()
             and self._process.poll() is None
@@ -111,10 +112,10 @@ class ServerClient:
         )
 
     def fork(self, torch_on: str | None, serving: str) -> Forked:
-        """Ask for a worker, which is there milliseconds later, or when the server has started.
+        """Request a worker, which is ready within milliseconds, or when the server has started.
 
         Raises:
-            NoServer: the server is gone.
+            NoServer: the server has ended.
         """
         stdin, requests = os.pipe()
         replies, stdout = os.pipe()
@@ -136,11 +137,11 @@ class ServerClient:
 
     @property
     def has_failed(self) -> bool:
-        """Whether it ended by itself: another would, too."""
+        """Return whether the server ended unexpectedly, so that a new one would, too."""
         return (self._process.poll() or 0) > 0
 
     def close(self) -> None:
-        """Have it end, and its workers with it."""
+        """End the server and its workers."""
         self._channel.close()
 
 
@@ -150,10 +151,10 @@ _turn = threading.Lock()
 
 
 def fork(torch_on: str | None, serving: str) -> Forked:
-    """A worker, forked from a server that is started if there is none yet.
+    """Return a worker, forked from a server that is started if there is none yet.
 
     Raises:
-        NoServer: none can be had.
+        NoServer: there is no fork server.
     """
     with_torch = torch_on is not None
     with _turn:
@@ -169,7 +170,7 @@ def fork(torch_on: str | None, serving: str) -> Forked:
 
 @atexit.register
 def close_servers() -> None:
-    """End the servers of this process; the next worker that is asked for starts another."""
+    """End the servers of this process; the next worker starts a new server."""
     for server in (*_servers.values(), *_retired):
         server.close()
     _servers.clear()
@@ -177,7 +178,7 @@ def close_servers() -> None:
 
 
 def end_family(process: psutil.Process) -> None:
-    """Kill a process and those it has started."""
+    """Kill a process and its children."""
     with contextlib.suppress(psutil.Error):
         for child in process.children(recursive=True):
             with contextlib.suppress(psutil.Error):

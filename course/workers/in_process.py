@@ -1,4 +1,4 @@
-"""Checking in the same process: in a notebook, where the learner is the only one who could be fooled."""
+"""Check in the same process, in a notebook, where learners could only fool themselves."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ NOT_YOURS = ("numpy_reference", "implementation", "variants", "torch", "numpy", 
 
 
 def check_here(definitions: Sequence[Any], number: int | None) -> None:
-    """Check definitions of this process and print the verdict."""
+    """Check definitions in this process, and print the verdict."""
     _refuse_what_defines_nothing(definitions, number)
     names = [getattr(definition, "__name__", repr(definition)) for definition in definitions]
     day = _day_of(names, number)
@@ -140,7 +140,7 @@ STYLE = """<style>
 
 
 class Verdict:
-    """A day's verdict as a notebook shows it: what is wrong first, and what passes folded."""
+    """A day's verdict in a notebook: first what is wrong, and the passed checks folded."""
 
     def __init__(self, result: DayResult) -> None:
         self._result = result

@@ -1,16 +1,20 @@
-"""What a worker may take, and the words for one that took more."""
+"""The limits of a worker, and the messages if it exceeds them."""
 
 from __future__ import annotations
+
+import sys
 
 MOST_MEMORY = 4 * 2**30
 # CPU seconds of the learner's own code in one check: over ten times what any needs.
 PATIENCE = 5.0
 # CPU seconds of the entire process, for a worker whose own clock does not stop it: a loop in C, or a lie.
 BACKSTOP = 3 * PATIENCE
-# Seconds by the clock, for a machine that is busy, or code that hardly computes.
-WAITING = 6 * PATIENCE
-ASLEEP = 0.1  # of that time, computing less than this share is waiting for something
-LONGEST_DAY = 120.0  # seconds for a day: each check may be slow without exceeding its own limit
+# Seconds by the clock, for a machine that is busy. Only Linux tells who is kept waiting from who sleeps.
+WAITING = (30 if sys.platform == "linux" else 6) * PATIENCE
+NAP = 5.0  # seconds that code may sleep in one check: it should compute
+# Seconds for a day, computed and slept: each check may be slow without exceeding its own limit.
+LONGEST_DAY = 120.0
+LONGEST_SLEEP = 2 * NAP
 STARTING = 60.0  # seconds a worker may take to start; importing torch on a cold disk is slow
 MOST_PRINTED = 20_000  # characters kept of what the learner prints
 

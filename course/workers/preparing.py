@@ -1,4 +1,4 @@
-"""What a worker imports before it is asked, or before a day's first check runs."""
+"""The imports of a worker, before its first request or before a day's first check."""
 
 from __future__ import annotations
 
@@ -19,12 +19,13 @@ COMPILER = (
     "torch._inductor",
     "torch._dynamo",
 )
-DAYS_WITH_COMPILER = frozenset({18, 32, 33, 34, 38, 41, 44})
+DAYS_WITH_COMPILER = frozenset({18, 32, 33, 34, 38, 41, 44, 46})
 """The days whose checks do such a thing; tested against what they import."""
 
 
 def run_uncompiled() -> None:
-    """Have `torch.compile` run what it is given as it is: to compile takes longer than any check may.
+    """Let `torch.compile` return its argument unchanged, because compilation takes longer than a
+    check's limit.
 
     Call it before torch is imported.
     """
@@ -32,18 +33,18 @@ def run_uncompiled() -> None:
 
 
 def imports_ahead() -> Iterator[str]:
-    """Import what the code of any PyTorch day may come to need, a part at each step."""
+    """Import everything that the code of a PyTorch day may need, a part at each step."""
     for name in COMPILER:
         importlib.import_module(name)
         yield name
 
 
 def prepare(day: int, thoroughly: bool) -> None:
-    """Import what the checks of a day will, so that none of them has to.
+    """Import what the checks of a day need, so that no check has to.
 
     Args:
-        day: its number.
-        thoroughly: whether to import also what only an unusual answer needs.
+        day: the number of the day.
+        thoroughly: whether to import also modules that only an unusual answer needs.
     """
     if day in DAYS_WITH_COMPILER or thoroughly:
         for _ in imports_ahead():

@@ -1,12 +1,13 @@
-"""The process in which a learner's code runs: started ahead of time, used by one learner alone.
+"""The process in which a learner's code runs, started in advance and used for only one learner.
 
-It says that it is ready, and waits for requests on standard input. For each it loads the answer and runs
-the checks, and sends what each of them saw, a frame each. It knows no expected value and gives no verdict.
-Standard output is the channel of frames, so whatever the learner prints goes to standard error, which the
-other side reads as mere text.
+It reports that it is ready, and waits for requests on standard input. For each request, it loads
+the answer, runs the checks, and sends a frame with the observation of each check. It knows no
+expected values and makes no verdicts. Standard output is the channel of frames, so the learner's
+prints go to standard error, which the parent process reads as plain text.
 
-It measures what the learner's own code computes, and stops where that is too much. The other side does not
-rely on it: it has limits of its own, wide enough for a busy machine.
+It measures the CPU time of the learner's own code, and stops if that exceeds the limit. The parent
+process does not rely on this: it has limits of its own, which are generous enough for a busy
+machine.
 """
 
 from __future__ import annotations
@@ -56,7 +57,7 @@ def main(device: str | None = None, serving: str = "") -> None:
     """Wait for requests, and answer them.
 
     Args:
-        device: where torch will compute, if it is needed.
+        device: the device on which torch will compute, if torch is needed.
         serving: the module whose `serve` answers requests that ask for no checks.
     """
     channel = Channel()
@@ -105,7 +106,8 @@ def _first(requests: queue.Queue[bytes], ahead: Iterator[str]) -> bytes:
 
 
 class Channel:
-    """Standard input and output, kept for frames; the learner's code gets an empty and a noisy one."""
+    """Standard input and output, reserved for frames; the learner's code gets an empty input, and
+    standard error as output."""
 
     def __init__(self) -> None:
         # Unbuffered, a long request would come in pieces.
@@ -129,12 +131,12 @@ class Channel:
             write_frame(self._replies, data)
 
     def make_room(self) -> None:
-        """Let as much be printed as for the first request."""
+        """Reset the limit of printed text for the next request."""
         for one in self._printed:
             one.room = _Printed.MOST
 
     def stop_if_overran(self) -> None:
-        """Say that the learner's code took too long, and end; unless it has just finished."""
+        """Report that the learner's code took too long, and end, unless it has just finished."""
         with self._turn:
             if CLOCK.runs and CLOCK.seconds > PATIENCE:
                 write_frame(self._replies, to_bytes({"overran": True}))

@@ -1,7 +1,7 @@
-"""The hidden checks under pytest: `pytest tests/days --answers exercises` grades one's own work.
+"""The hidden checks under pytest: `pytest tests/days --answers exercises` grades your own work.
 
-A check returns an observation, and only this plugin makes a verdict of it: without it there is no
-`answer` to be had, and every check fails. Without `--answers` the checks are run on the solutions.
+A check returns an observation, and only this plugin turns it into a verdict: without the plugin,
+there is no `answer`, and every check fails. Without `--answers`, the checks run on the solutions.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
-    """`-m core` and `-m watertight` choose among the hidden checks."""
+    """Let `-m core` and `-m watertight` select hidden checks."""
     if _day_of(item.path) is not None and item.get_closest_marker(WATERTIGHT) is None:
         item.add_marker(CORE)
 
@@ -61,19 +61,20 @@ def answer() -> Any:
 
 @pytest.fixture
 def draw() -> Any:
-    """Where inputs are drawn from. The plugin runs the fixtures of a check itself, for a seed and a check."""
+    """The stream from which inputs are drawn. The plugin runs the fixtures of a check itself, for a
+    seed and a check."""
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Fixtures of checks are not set up by pytest: each run of a check draws its own."""
+    """Skip pytest's set-up of the checks' fixtures: each run of a check draws its own inputs."""
     if isinstance(item, pytest.Function) and _day_of(item.path) is not None:
         item.fixturenames[:] = []
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
-    """Run a hidden check on the answer, in place, and compare with the reference."""
+    """Run a hidden check on the answer in this process, and compare with the reference."""
     day = _day_of(pyfuncitem.path)
     if day is None:
         return None

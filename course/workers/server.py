@@ -1,13 +1,13 @@
-"""The server that forks workers, on Linux: it has imported what takes long, and computed nothing.
+"""The server that forks workers, on Linux: it has finished the slow imports, and computed nothing.
 
-A fork of it is a worker after milliseconds, where a new interpreter needs seconds of CPU for importing
-torch. It runs none of the learner's code, has one thread, and never asks CUDA anything: a fork would lose
-the other threads, and cannot use a CUDA that its parent has initialized.
+A fork of it is a worker within milliseconds, whereas a new interpreter needs seconds of CPU to
+import torch. It runs none of the learner's code, has one thread, and never calls CUDA: a fork would
+lose other threads, and cannot use CUDA if its parent has initialized it.
 
-It is asked through a socket (`course/workers/forking.py`): each message is a JSON object and four open
-files. Three become the worker's standard input, output and error. To the fourth the server writes the
-worker's process id and, once it has ended, its exit code. When the other end of the socket is gone, the
-server ends its workers and itself.
+It gets requests through a socket (`course/workers/forking.py`): each message is a JSON object and
+four open files. Three become the worker's standard input, output and error. To the fourth the
+server writes the worker's process id and, once it has ended, its exit code. When the other end of
+the socket is closed, the server ends its workers and itself.
 """
 
 from __future__ import annotations
@@ -51,11 +51,11 @@ class ForkServer:
     """Forks workers, and reports how they end."""
 
     def __init__(self, channel: socket.socket, ahead: Iterator[str]) -> None:
-        """Nothing is forked yet.
+        """Create a server without forking anything.
 
         Args:
-            channel: where it is asked.
-            ahead: imports something more at each step, for workers to come.
+            channel: the socket with the requests.
+            ahead: imports more modules at each step, for future workers.
         """
         self._channel = channel
         self._ahead: Iterator[str] | None = ahead
@@ -67,7 +67,7 @@ class ForkServer:
         gc.freeze()  # a collection in a fork would copy every page it looks at
 
     def serve(self) -> NoReturn:
-        """Serve until the other end of the socket is gone."""
+        """Serve until the other end of the socket is closed."""
         waited = False
         while True:
             patience = None if self._ahead is None else 0 if waited else IDLE

@@ -7,11 +7,11 @@ from collections.abc import Callable
 
 from course.workers.worker import Worker
 
-WAITING = 3.0  # times as long by the clock as it may compute
+WAITING = 12.0  # times as long by the clock as it may compute, for a machine that is busy
 
 
 class WorkerSession:
-    """One learner's worker for all days, replaced whenever it had to be stopped."""
+    """One learner's worker for all days, which is replaced whenever it had to be stopped."""
 
     def __init__(self, start: Callable[[str | None], Worker], apart: bool = False) -> None:
         """Create a session without a worker.
@@ -29,7 +29,7 @@ class WorkerSession:
         self._torch_on: str | None = None
         self._worker: Worker | None = None
         self._reported = 0
-        self._computed = 0.0
+        self._computed = self._slept = 0.0
         self._since = time.monotonic()
 
     @property
@@ -37,9 +37,12 @@ class WorkerSession:
         """Seconds of CPU time that the learner's workers have used."""
         return self._computed + (self._worker.computed if self._worker else 0.0)
 
-    def exhausted(self, seconds: float) -> bool:
-        """Whether the session has used this much CPU time, or `WAITING` times as much wall time."""
-        return self.computed > seconds or time.monotonic() - self._since > WAITING * seconds
+    def exhausted(self, seconds: float, slept: float) -> bool:
+        """Whether the session has used this much CPU time, has slept so long, or has used `WAITING` times as
+        much wall time."""
+        waited = time.monotonic() - self._since
+        sleep = self._slept + (self._worker.slept if self._worker else 0.0)
+        return self.computed > seconds or sleep > slept or waited > WAITING * seconds
 
     def take(self, torch_on: str | None = None) -> Worker:
         """Return the learner's worker, started if there is none."""
@@ -52,7 +55,8 @@ class WorkerSession:
         return self._worker
 
     def give_back(self, worker: Worker) -> str:
-        """Keep a worker for the next day unless it was stopped. Returns what it has printed since."""
+        """Keep a worker for the next day unless it was stopped. Returns what it has printed since the
+        last call."""
         printed = worker.printed
         new, self._reported = printed[self._reported :], len(printed)
         if worker.ended:
@@ -68,6 +72,7 @@ class WorkerSession:
 
     def _drop(self, worker: Worker) -> None:
         self._computed += worker.computed
+        self._slept += worker.slept
         self._worker = None
 
     def __enter__(self) -> WorkerSession:

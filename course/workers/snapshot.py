@@ -36,7 +36,8 @@ class ProcessSnapshot:
         self._contents = [dict(vars(holder)) for holder in _holders()]
 
     def is_clean(self) -> bool:
-        """Whether nothing has changed since. Additions, such as a late import makes, are no changes."""
+        """Return whether nothing has changed since. Additions, such as by a late import, do not count
+        as changes."""
         return self._settings == _settings() and all(
             vars(holder).get(name) is value
             for holder, before in zip(_holders(), self._contents, strict=True)

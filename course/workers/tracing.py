@@ -7,8 +7,10 @@ see calls.
 
 from __future__ import annotations
 
+import _thread
 import contextlib
 import functools
+import threading
 from collections.abc import Callable, Collection, Iterator
 from typing import Any
 
@@ -57,37 +59,63 @@ def tracing_calls(names: Collection[str]) -> Iterator[CallTrace]:
                 trace.called.add(traced[function])
             return function(*positional, **(named or {}))
 
-    recorder = CallRecorder()
-    with recorder, _recording_bypasses(torch._C, trace.called):
-        trace.is_active = lambda: (
-            not torch._C._is_torch_function_all_disabled()
-            and _get_current_function_mode() is recorder  # type: ignore[no-untyped-call]
+    @contextlib.contextmanager
+    def recording() -> Iterator[Callable[[], bool]]:
+        """Record the calls of this thread within the context, which gets what says whether that is so."""
+        with CallRecorder() as recorder:
+            yield (
+                lambda: (
+                    not torch._C._is_torch_function_all_disabled()
+                    and _get_current_function_mode() is recorder  # type: ignore[no-untyped-call]
+                )
+            )
+
+    def starting(start: Callable[..., Any]) -> Callable[..., Any]:
+        """Record, in every thread that is started, as in this one: a mode is one thread's."""
+
+        def recorded(function: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
+            with recording() as is_active:
+                try:
+                    return function(*arguments, **named)
+                finally:
+                    if not is_active():
+                        trace.called.add(OUT_OF_SIGHT)
+
+        return lambda function, *rest, **options: start(
+            functools.partial(recorded, function), *rest, **options
         )
-        yield trace
 
+    def bypassing(original: Callable[..., Any]) -> Callable[..., Any]:
+        """Record the use of a TorchScript graph, or of what disables function modes."""
 
-@contextlib.contextmanager
-def _recording_bypasses(inner: Any, called: set[str]) -> Iterator[None]:
-    """Record, within the context, uses of TorchScript graphs and of what disables function modes.
-
-    Args:
-        inner: `torch._C`.
-        called: where they are recorded.
-    """
-
-    def recording(original: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(original, updated=())
         def recorded(*arguments: Any, **named: Any) -> Any:
-            called.add(OUT_OF_SIGHT)
+            trace.called.add(OUT_OF_SIGHT)
             return original(*arguments, **named)
 
         return recorded
 
-    bypasses = [(inner, "DisableTorchFunction")]
-    bypasses += [(kind, "__call__") for kind in (inner.ScriptFunction, inner.ScriptMethod)]
-    originals = [(holder, name, getattr(holder, name)) for holder, name in bypasses]
+    bypasses: list[tuple[Any, str]] = [(torch._C, "DisableTorchFunction")]
+    bypasses += [(kind, "__call__") for kind in (torch._C.ScriptFunction, torch._C.ScriptMethod)]
+    starters = [(holder, name) for holder in (_thread, threading) for name in _starters(holder)]
+    with _replaced(bypasses, bypassing), _replaced(starters, starting), recording() as is_active:
+        trace.is_active = is_active
+        yield trace
+
+
+def _starters(module: Any) -> list[str]:
+    """Return the names of the functions that start a thread: Python's versions have different ones."""
+    return [name for name in vars(module) if name.lstrip("_").startswith("start_")]
+
+
+@contextlib.contextmanager
+def _replaced(
+    places: list[tuple[Any, str]], replacement: Callable[[Callable[..., Any]], Callable[..., Any]]
+) -> Iterator[None]:
+    """Replace functions by what is made of them, within the context."""
+    originals = [(holder, name, getattr(holder, name)) for holder, name in places]
     for holder, name, original in originals:
-        setattr(holder, name, recording(original))
+        setattr(holder, name, replacement(original))
     try:
         yield
     finally:

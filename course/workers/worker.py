@@ -1,6 +1,7 @@
-"""A worker seen from outside: started, asked, and heard out, whatever it does.
+"""Start a worker, send it requests, and receive its messages, whatever it does.
 
-Portable on purpose: threads read the pipes, the clock is ours, memory is watched from outside.
+This is portable on purpose: threads read the pipes, and this process measures the worker's time and
+memory.
 """
 
 from __future__ import annotations
@@ -11,7 +12,8 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
+from pathlib import Path
 from typing import Any, TypeVar
 
 import psutil
@@ -28,7 +30,6 @@ from course.checks.observation import Observation
 from course.curriculum import ROOT
 from course.workers.forking import CAN_FORK, Forked, NoServer, end_family, fork
 from course.workers.limits import (
-    ASLEEP,
     CRASHED,
     GIBBERISH,
     LOST,
@@ -51,7 +52,7 @@ Reply = tuple[dict[str, Any], Observation]
 
 
 def exhaust(wait: Generator[Any, None, Result]) -> Result:
-    """Wait to the end."""
+    """Run a generator to its end."""
     while True:
         try:
             next(wait)
@@ -61,37 +62,37 @@ def exhaust(wait: Generator[Any, None, Result]) -> Result:
 
 
 class WorkerStopped(Exception):
-    """This worker sends no more messages. Its text says why, in the learner's words."""
+    """The worker sends no more messages. The text says why, in the learner's words."""
 
     status = "error"
 
 
 class NotStarted(Exception):
-    """A worker never was ready. No answer is to blame."""
+    """The worker never became ready. This is not the answer's fault."""
 
 
 class TimedOut(WorkerStopped):
-    """It took too long and was ended."""
+    """The worker took too long and was stopped."""
 
     status = "timed_out"
 
 
 class OutOfMemory(WorkerStopped):
-    """It took too much memory and was ended."""
+    """The worker used too much memory and was stopped."""
 
     status = "out_of_memory"
 
 
 class WorkerLost(WorkerStopped):
-    """It is gone, and nothing that the learner's code did is known to be the reason."""
+    """The worker has ended, and the reason is unknown."""
 
 
 def program(root: str, torch_on: str | None, serving: str = "") -> str:
-    """The Python program of a worker that is a new interpreter.
+    """Return the Python program of a worker that is a new interpreter.
 
     Args:
-        root: the folder of this package's parent, as the worker sees it.
-        torch_on: the device that is made ready, where torch will be needed.
+        root: the parent folder of this package, in the worker's file system.
+        torch_on: the device to prepare, if torch will be needed.
         serving: the module whose `serve` answers requests that ask for no checks.
     """
     return (
@@ -115,14 +116,14 @@ class Spawned(subprocess.Popen[bytes]):
 
     @property
     def process(self) -> psutil.Process | None:
-        """The process itself, while it is there."""
+        """The process, while it exists."""
         try:
             return psutil.Process(self.pid)
         except psutil.Error:
             return None
 
     def kill(self) -> None:
-        """End it and what it has started."""
+        """Kill the process and its children."""
         if self.process is not None:
             end_family(self.process)
         self.wait()
@@ -132,15 +133,17 @@ class Worker:
     """One process that runs the code of one answer."""
 
     def __init__(self, torch_on: str | None = None, serving: str = "") -> None:
-        """Start it.
+        """Start the worker.
 
         Args:
-            torch_on: the device that is made ready, where torch will be needed.
+            torch_on: the device to prepare, if torch will be needed.
             serving: the module whose `serve` answers requests that ask for no checks.
         """
         self._process = self._started(torch_on, serving)
         self._ready = False
         self._spent = 0.0
+        self.slept = 0.0
+        """Seconds in which it was waited for, and none of its threads had anything to compute."""
         self.ended = False
         self._frames: queue.Queue[bytes | Exception | None] = queue.Queue(maxsize=8)
         self._requests: queue.Queue[bytes | None] = queue.Queue()
@@ -160,7 +163,7 @@ class Worker:
 
     @property
     def printed(self) -> str:
-        """What the learner's code printed, cut to a length that can be shown."""
+        """Return what the learner's code printed, cut to a length that can be shown."""
         self._printing.join(timeout=0.2 if self.ended else LOOK)  # what it has said is on its way
         return "".join(self._printed)
 
@@ -168,12 +171,12 @@ class Worker:
         """Send a request, once the worker is ready.
 
         Raises:
-            NotStarted: it did not start.
+            NotStarted: the worker did not start.
         """
         exhaust(self.asking(request, files))
 
     def asking(self, request: dict[str, Any], files: Observation | None = None) -> Wait[None]:
-        """The same, yielding while it waits."""
+        """Do the same, yielding during the wait."""
         if not self._ready:
             try:
                 yield from self.hearing(STARTING, STARTING)
@@ -183,31 +186,42 @@ class Worker:
                 words = "The process that runs your code did not start: try `course doctor`."
                 raise NotStarted(f"{words}\n{self.printed[-1000:]}") from stop
             self._ready = True
+            self.slept = 0.0  # a cold disk is nobody's sleep
         self._requests.put(to_bytes(request, files))
 
-    def hear(self, computing: float = PATIENCE, waiting: float = WAITING) -> Reply:
-        """The next message, and the observation with it.
+    def hear(
+        self, computing: float = PATIENCE, waiting: float = WAITING, sleeping: float = WAITING
+    ) -> Reply:
+        """Return the next message, with its observation.
 
         Args:
-            computing: seconds of CPU time that the process may take first.
-            waiting: seconds by the clock that it may take. Half of them are enough for one that sleeps.
+            computing: the maximum CPU seconds until the message.
+            waiting: the maximum wall seconds.
+            sleeping: those of them in which it may sleep, however busy the machine is.
 
         Raises:
-            WorkerStopped: it died, spoke gibberish, or (`TimedOut`, `OutOfMemory`) had to be ended.
+            WorkerStopped: the worker died, sent an invalid message, or (`TimedOut`, `OutOfMemory`)
+                had to be stopped.
         """
-        return exhaust(self.hearing(computing, waiting))
+        return exhaust(self.hearing(computing, waiting, sleeping))
 
-    def hearing(self, computing: float = PATIENCE, waiting: float = WAITING) -> Wait[Reply]:
-        """The same, yielding while it waits."""
-        computed, since = self.computed, time.monotonic()
+    def hearing(
+        self, computing: float = PATIENCE, waiting: float = WAITING, sleeping: float = WAITING
+    ) -> Wait[Reply]:
+        """Do the same, yielding during the wait."""
+        computed, slept, since = self.computed, self.slept, time.monotonic()
+        looked = since
         while True:
             try:
                 frame = self._frames.get(timeout=LOOK)
             except queue.Empty:
                 self._look_at_memory()
-                spent, waited = self.computed - computed, time.monotonic() - since
-                sleeps = waited > waiting / 2 and spent < ASLEEP * waited
-                if spent > computing or waited > waiting or sleeps:
+                before, looked = looked, time.monotonic()
+                if is_asleep(self._threads()):
+                    # No more than was looked at: a computer that stood still made nobody sleep.
+                    self.slept += min(looked - before, 2 * LOOK)
+                spent, waited = self.computed - computed, looked - since
+                if spent > computing or waited > waiting or self.slept - slept > sleeping:
                     self.end()
                     told = computing if spent > computing else round(waited)
                     raise TimedOut(TOO_LONG.format(told)) from None
@@ -228,7 +242,7 @@ class Worker:
             raise self._last_words()
 
     def end(self) -> None:
-        """End the process and those it started."""
+        """End the process and its children."""
         if self.ended:
             return
         self._spent = self.computed
@@ -238,12 +252,21 @@ class Worker:
 
     @property
     def computed(self) -> float:
-        """Seconds of CPU time that it has had."""
+        """Return the CPU seconds that the process has used."""
         return self._spent if self.ended else self._computing()
 
     def _computing(self) -> float:
         """Seconds of CPU time that it has had so far; 0 where that cannot be seen any more."""
         return seconds(self._process.process)
+
+    def _threads(self) -> Iterator[str]:
+        """The states of its threads and those of its child processes, as Linux writes them."""
+        process = self._process.process
+        if process is not None and CAN_FORK:
+            yield from thread_states(process.pid)
+            with contextlib.suppress(psutil.Error):
+                for child in process.children(recursive=True):
+                    yield from thread_states(child.pid)
 
     def _look_at_memory(self) -> None:
         with contextlib.suppress(psutil.Error):
@@ -296,8 +319,25 @@ class Worker:
                 self._printed.append(text if room > 0 else text + "\n… and more\n")
 
 
+def thread_states(process: int) -> Iterator[str]:
+    """Each thread's state: R runs or waits for a processor, T was stopped, all others wait for something."""
+    for stat in Path("/proc", str(process), "task").glob("*/stat"):
+        with contextlib.suppress(OSError):
+            yield chr(stat.read_bytes().rpartition(b") ")[2][0])
+
+
+def is_asleep(states: Iterable[str]) -> bool:
+    """Whether no thread has anything to compute, or was kept from it; never so where nothing is known."""
+    known = False
+    for state in states:
+        if state in "RT":
+            return False
+        known = True
+    return known
+
+
 def seconds(process: psutil.Process | None) -> float:
-    """CPU time that a process has had; 0 where it is there no more."""
+    """Return the CPU time that a process has used; 0 if it has ended."""
     with contextlib.suppress(psutil.Error):
         if process is not None:
             times = process.cpu_times()

@@ -26,6 +26,7 @@ from course.references.stubs import stub_text
 from course.workers.checking import checking
 from course.workers.pool import WorkerPool
 from course.workers.worker import exhaust
+from tests.draws import faults
 
 READY = [day for day in DAYS if day.ready]
 
@@ -280,6 +281,13 @@ def test_the_reference_passes(day, seed):
         seen = judge.truth.run(check, reference_module(day))
         assert seen.raised is None
         assert compare(seen.observation, judge.truth.right(check)) is None, check.name
+
+
+@by_turn
+@each_day
+def test_inputs_can_be_drawn(day, seed):
+    """At this seed and the next no fixture raises."""
+    assert list(faults(day.number, range(seed, seed + 2))) == []
 
 
 @by_turn

@@ -6,7 +6,7 @@ import pytest
 
 from course.curriculum import DAYS, ROOT
 from course.references.lessons import times
-from course.workers.limits import LONGEST_DAY, MOST_MEMORY, PATIENCE, WAITING
+from course.workers.limits import LONGEST_DAY, LONGEST_SLEEP, MOST_MEMORY, NAP, PATIENCE, WAITING
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 
@@ -77,6 +77,7 @@ def test_the_limits_are_those_of_the_workers():
         f"{PATIENCE:g} seconds of CPU time",
         f"{WAITING:g} seconds of wall time",
         f"{MOST_MEMORY // 2**30} GB of memory",
-        f"a day can use {LONGEST_DAY:g} seconds",
+        f"sleep for {NAP:g} seconds",
+        f"a day can use {LONGEST_DAY:g} seconds, and sleep for {LONGEST_SLEEP:g} of them",
     ):
         assert limit in text

@@ -133,16 +133,16 @@ def test_rows_far_apart(answer, rows_far_apart):
     return {"weights": answer.softmax(**rows_far_apart)}
 
 
-@pytest.mark.watertight("scores of up to a million, as training that goes wrong has them")
+@pytest.mark.watertight("scores of up to a million, as in training that goes wrong")
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_very_large_scores(answer, very_far, dtype):
     """Scores of up to a million, positive and negative, are scores like any other."""
     return {"weights": answer.softmax(**very_far)}
 
 
-@pytest.mark.watertight("arrays that lie otherwise in memory, as after a transposition")
+@pytest.mark.watertight("arrays with a different memory layout, as after a transposition")
 def test_memory_layout(answer, turned):
-    """Column by column in memory instead of row by row: the same numbers."""
+    """An array that is stored by columns gives the same result as one stored by rows."""
     return {"weights": answer.softmax(**turned)}
 
 
@@ -206,16 +206,16 @@ def test_log_single_score(answer, column):
     }
 
 
-@pytest.mark.watertight("scores of up to a million, as training that goes wrong has them")
+@pytest.mark.watertight("scores of up to a million, as in training that goes wrong")
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_log_very_large_scores(answer, very_far, dtype):
     """Scores of up to a million, positive and negative, are scores like any other."""
     return {"log_weights": answer.log_softmax(**very_far)}
 
 
-@pytest.mark.watertight("arrays that lie otherwise in memory, as after a transposition")
+@pytest.mark.watertight("arrays with a different memory layout, as after a transposition")
 def test_log_memory_layout(answer, turned):
-    """Column by column in memory instead of row by row: the same numbers."""
+    """An array that is stored by columns gives the same result as one stored by rows."""
     return {"log_weights": answer.log_softmax(**turned)}
 
 

@@ -143,7 +143,7 @@ def test_without_a_batch(answer, unbatched):
 
 
 def test_scale(answer, wide):
-    """Wide vectors: the scores are divided by √d_k before the softmax."""
+    """The scores are divided by √d_k before the softmax."""
     return observe(answer.attention(**wide))
 
 
@@ -153,7 +153,7 @@ def test_large_scores(answer, large):
 
 
 def test_mask(answer, masked):
-    """Where the mask is False the weight is 0, and the other weights sum to 1."""
+    """The weight is 0 where the mask is False, and the other weights sum to 1."""
     return observe(answer.attention(**masked))
 
 
@@ -162,10 +162,10 @@ def test_mask_hides_the_highest_score(answer, masked_large):
     return observe(answer.attention(**masked_large))
 
 
-@pytest.mark.watertight("scores of up to a million, as training that goes wrong has them")
+@pytest.mark.watertight("scores of up to a million, as in training that goes wrong")
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_mask_among_very_large_scores(answer, masked_very_large, dtype):
-    """A hidden key has the weight 0 even where all visible scores are below −10 000."""
+    """A hidden key has the weight 0 even if all visible scores are below −10 000."""
     return observe(answer.attention(**masked_very_large))
 
 
@@ -187,9 +187,9 @@ def test_one_key(answer, one_key):
     return observe(answer.attention(**one_key))
 
 
-@pytest.mark.watertight("arrays that lie otherwise in memory, as after a transposition")
+@pytest.mark.watertight("arrays with a different memory layout, as after a transposition")
 def test_memory_layout(answer, turned):
-    """Column by column in memory instead of row by row: the same numbers."""
+    """An array that is stored by columns gives the same result as one stored by rows."""
     return observe(answer.attention(**turned))
 
 

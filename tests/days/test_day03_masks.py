@@ -115,7 +115,7 @@ def test_no_padding(answer, no_padding):
 
 @pytest.mark.watertight("sizes of one, where an axis is easily lost")
 def test_padding_of_one_sequence(answer, one_sequence):
-    """A batch of one is a batch."""
+    """A batch of one sequence keeps its batch axis."""
     return {"mask": answer.padding_mask(one_sequence)}
 
 
@@ -158,11 +158,11 @@ def test_target_anywhere(answer, pad_anywhere):
 
 
 def test_target_of_an_empty_sequence(answer, nothing_but_padding):
-    """A sequence of nothing but padding has no True at all, not even on the diagonal."""
+    """The mask of a sequence that is all padding has no True at all, not even on the diagonal."""
     return {"mask": answer.target_mask(nothing_but_padding)}
 
 
 @pytest.mark.watertight("sizes of one, where an axis is easily lost")
 def test_target_of_one_sequence(answer, one_sequence):
-    """A batch of one is a batch."""
+    """A batch of one sequence keeps its batch axis."""
     return {"mask": answer.target_mask(one_sequence)}

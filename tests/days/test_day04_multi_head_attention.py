@@ -228,20 +228,21 @@ def test_mask(answer, masked, batch, queries):
 
 
 def test_mask_with_as_many_sequences_as_heads(answer, as_many_sequences_as_heads):
-    """Where B equals h, each sequence still has its own mask, in every head."""
+    """If B equals h, each sequence still has its own mask, in every head."""
     return {"output": answer.multi_head_attention(**as_many_sequences_as_heads)}
 
 
 @pytest.mark.watertight("sizes of one, where an axis is easily lost")
 @pytest.mark.parametrize("edge", ["B=1", "T_q=1", "T_k=1", "h=1", "d_k=1"])
 def test_at_the_edge(answer, at_the_edge, edge):
-    """One sequence, one query, one key, one head, or heads of width 1, with a mask."""
+    """The result is right for one sequence, one query, one key, one head, or heads of width 1, with a
+    mask."""
     return {"output": answer.multi_head_attention(**at_the_edge)}
 
 
 @pytest.mark.watertight("rows with nothing to attend to, which a batch of unlike lengths has")
 def test_query_with_no_key(answer, nothing_to_attend_to):
-    """Where a query may attend to nothing, the heads give 0 and the output is b_o."""
+    """If a query may attend to nothing, the heads return 0 and the output is b_o."""
     return {"output": answer.multi_head_attention(**nothing_to_attend_to)}
 
 

@@ -97,7 +97,7 @@ def test_one_after_another(answer, several):
     return {f"table {number}": table for number, table in enumerate(tables, start=1)}
 
 
-@pytest.mark.watertight("float64, whose digits a table of float32 angles has lost")
+@pytest.mark.watertight("float64, whose digits are lost in a table of float32 angles")
 def test_precision(answer, even):
     """The table is float64, to its last digits."""
     return {"table": answer.positional_encoding(**even)}

@@ -235,7 +235,7 @@ def test_layer_norm_far_from_zero(answer, far_from_zero):
 
 @pytest.mark.watertight("a variance as small as ε, where it shows how ε is added")
 def test_layer_norm_small_variance(answer, nearly_constant):
-    """A variance about as small as ε = 1e-5: ε is added to it, under the root."""
+    """ε is added to the variance, under the root, which matters for a variance as small as ε = 1e-5."""
     return {"normed": answer.layer_norm(**nearly_constant)}
 
 
@@ -244,7 +244,7 @@ def test_layer_norm_eps(answer, with_eps):
     return {"normed": answer.layer_norm(**with_eps)}
 
 
-@pytest.mark.watertight("vectors without any variance, which only ε keeps from NaN")
+@pytest.mark.watertight("vectors without variance, for which only ε prevents NaN")
 def test_layer_norm_constant_vectors(answer, constant_vectors):
     """For a vector of equal numbers the result is the bias, not NaN."""
     return {"normed": answer.layer_norm(**constant_vectors)}
@@ -260,7 +260,7 @@ def test_layer_norm_dtype(answer, norm_of_dtype, dtype):
 
 
 def test_feed_forward(answer, network):
-    """Two layers with a ReLU between them, the same at every position."""
+    """The network has two layers with a ReLU between them, and computes each position in the same way."""
     return {"output": answer.feed_forward(**network)}
 
 
@@ -302,7 +302,7 @@ def test_encoder_layer(answer, layer):
 @pytest.mark.watertight("sizes of one, where an axis is easily lost")
 @pytest.mark.parametrize("edge", ["B=1", "T=1", "h=1", "d_k=1"])
 def test_encoder_layer_at_the_edge(answer, layer_at_the_edge, edge):
-    """One sequence, one token, one head, or heads of width 1, with a mask."""
+    """The result is right for one sequence, one token, one head, or heads of width 1, with a mask."""
     return {"output": answer.encoder_layer(**layer_at_the_edge)}
 
 
@@ -319,7 +319,7 @@ def test_encoder_layer_nothing_to_attend_to(answer, nothing_to_attend_to):
     return {"output": answer.encoder_layer(**nothing_to_attend_to)}
 
 
-@pytest.mark.watertight("sums as quiet as ε, where it shows whose ε the layer uses")
+@pytest.mark.watertight("sums as small as ε, which show whose ε the layer uses")
 def test_encoder_layer_quiet(answer, quiet_layer):
     """For a sum with a standard deviation near √ε, the layer's norms add ε as `layer_norm` does."""
     return {"output": answer.encoder_layer(**quiet_layer)}

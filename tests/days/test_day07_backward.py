@@ -59,9 +59,9 @@ def test_softmax_backward_of_many_rows(answer, rows):
     return {"grad_scores": answer.softmax_backward(**rows)}
 
 
-@pytest.mark.watertight("weights of exactly 0 and 1, which masks and large scores give")
+@pytest.mark.watertight("weights of exactly 0 and 1, which masks and large scores produce")
 def test_softmax_backward_of_weights_of_zero(answer, special_rows):
-    """Where a weight is 0 the gradient of its score is 0, and in a row with a single 1 all are 0."""
+    """If a weight is 0, the gradient of its score is 0; in a row with a single 1, all gradients are 0."""
     return {"grad_scores": answer.softmax_backward(**special_rows)}
 
 
@@ -173,7 +173,7 @@ def test_attention_backward_scale(answer, wide):
     return observe(answer.attention_backward(**wide))
 
 
-@pytest.mark.watertight("weights of exactly 0 and 1, which masks and large scores give")
+@pytest.mark.watertight("weights of exactly 0 and 1, which masks and large scores produce")
 def test_attention_backward_of_weights_of_zero(answer, special):
     """If a query attends to nothing, or to one key only, the gradients of its scores are 0."""
     return observe(answer.attention_backward(**special))
@@ -190,9 +190,9 @@ def test_attention_backward_with_one_key(answer, one_key):
     return seen | zeros
 
 
-@pytest.mark.watertight("gradients in the ten thousands, as an unlucky batch brings them")
+@pytest.mark.watertight("gradients in the ten thousands, as from an unlucky batch")
 def test_attention_backward_of_large_gradients(answer, large):
-    """Gradients of ±10 000 in float32: nothing is cut off."""
+    """Gradients of ±10 000 in float32 are not clipped."""
     return observe(answer.attention_backward(**large))
 
 

@@ -186,28 +186,30 @@ def test_attention(answer, inputs):
     return seen(answer.attention(**inputs))
 
 
-@pytest.mark.watertight("other axes in front than batch and heads, which change nothing")
+@pytest.mark.watertight("leading axes other than batch and heads, which change nothing")
 @pytest.mark.parametrize("leading", [0, 1, 3])
 def test_leading_dimensions(answer, inputs_of_rank, leading):
-    """No leading axis, a batch alone, or more than batch and heads."""
+    """There may be any number of leading axes, or none."""
     return seen(answer.attention(**inputs_of_rank))
 
 
 @pytest.mark.watertight(SINGLE)
 @pytest.mark.parametrize("edge", ["B=1", "T_q=1", "T_k=1", "d_k=1", "d_v=1"])
 def test_at_the_edge(answer, at_the_edge, edge):
-    """One sequence, one query, one key, or values of one number."""
+    """The result is right for one sequence, one query, one key, or values of width 1."""
     return seen(answer.attention(**at_the_edge))
 
 
 def test_large_scores(answer, large_scores):
-    """Scores of ±1e4 overflow nowhere."""
+    """Scores of ±1e4 do not overflow."""
     return seen(answer.attention(**large_scores))
 
 
-@pytest.mark.watertight("heads are split by a transposition, and a `view` of the result raises")
+@pytest.mark.watertight(
+    "heads are split by a transposition, and a `view` of the result raises an error"
+)
 def test_memory(answer, split_from_heads):
-    """Transposed tensors, which are not contiguous, give the same."""
+    """Transposed tensors, which are not contiguous, give the same result."""
     return seen(answer.attention(**split_from_heads))
 
 
@@ -220,12 +222,13 @@ def test_memory(answer, split_from_heads):
     ["B h T_q T_k", "B 1 T_q T_k", "B 1 1 T_k", "B 1 1 T", "1 1 T_q T_k", "h T_q T_k", "T_q T_k"],
 )
 def test_mask(answer, masked, shape):
-    """A mask hides keys, each query's own or the same for all; it broadcasts over batch and heads."""
+    """A mask hides keys, for each query separately or for all queries; it broadcasts over batch and
+    heads."""
     return seen(answer.attention(**masked))
 
 
 def test_loud_and_hidden(answer, loud_and_hidden):
-    """A hidden key with a very high score leaves no trace."""
+    """A hidden key with a very high score has no effect."""
     return seen(answer.attention(**loud_and_hidden))
 
 
@@ -239,12 +242,12 @@ def test_nothing_to_attend_to(answer, empty_rows):
 
 
 def test_dropout(answer, inputs, kept):
-    """`dropout` is applied to the weights, after the softmax, and what it gives is used and returned."""
+    """`dropout` is applied to the weights, after the softmax, and its result is used and returned."""
     return seen(answer.attention(**inputs, dropout=lambda weights: weights * kept))
 
 
 def test_dropout_with_a_mask(answer, masked_batch):
-    """`dropout` is applied to masked weights as well, once."""
+    """`dropout` is applied to masked weights as well, exactly once."""
     return seen(answer.attention(**masked_batch, dropout=lambda weights: 2.0 * weights))
 
 
@@ -259,9 +262,9 @@ def test_gradients(answer, inputs):
     return {"gradients": gradients(inputs)}
 
 
-@pytest.mark.watertight("one NaN on the way back ends a run, hours after the loss looked well")
+@pytest.mark.watertight("one NaN in a backward pass ends a run, hours after the loss looked fine")
 def test_gradients_with_nothing_to_attend_to(answer, empty_rows):
-    """Where a query may attend to nothing, its gradient is 0, and the others' gradients are as ever."""
+    """If a query may attend to nothing, its gradient is 0, and the other gradients do not change."""
     inputs = wanting_gradients(empty_rows)
     output, _ = answer.attention(**inputs)
     backward(output)
@@ -273,19 +276,20 @@ def test_gradients_with_nothing_to_attend_to(answer, empty_rows):
 
 @pytest.mark.parametrize("dtype", [FLOAT64, "float32", *HALVES])
 def test_dtype(answer, of_dtype, dtype):
-    """Output and weights have the inputs' dtype, and are right to its precision."""
+    """Output and weights have the inputs' dtype, and are accurate to its precision."""
     return seen(answer.attention(**of_dtype))
 
 
 @pytest.mark.watertight("a score that overflows in float16 is infinite, and the next step is NaN")
 def test_halves_do_not_overflow(answer, wide_halves):
-    """Scores that pass 65504 before they are scaled are no trouble in float16."""
+    """Scores that exceed 65504 before they are scaled do not overflow in float16."""
     return seen(answer.attention(**wide_halves))
 
 
 @pytest.mark.parametrize("dtype", HALVES)
 def test_halves_are_exact(answer, close_halves, dtype):
-    """In half precision the result is that of float32, rounded: scores are not rounded before the softmax."""
+    """In half precision, the result is the float32 result, rounded: scores are not rounded before the
+    softmax."""
     return seen(answer.attention(**close_halves))
 
 
@@ -295,16 +299,16 @@ def test_halves_with_nothing_to_attend_to(answer, empty_rows_of_dtype, dtype):
     return seen(answer.attention(**empty_rows_of_dtype))
 
 
-@pytest.mark.watertight("scores down to minus a million, as training that goes wrong has them")
+@pytest.mark.watertight("scores down to minus a million, as in training that goes wrong")
 @pytest.mark.parametrize("dtype", ["float64", "float32", *HALVES])
 def test_low_scores(answer, low_scores, dtype):
-    """A forbidden key gets nothing, also where the permitted one has a score of minus a million."""
+    """A forbidden key gets no weight, even if the allowed key has a score of minus a million."""
     return seen(answer.attention(**low_scores))
 
 
 @pytest.mark.parametrize("dtype", [FLOAT64, *HALVES])
 def test_gradients_of_dtype(answer, of_dtype, dtype):
-    """Gradients have the inputs' dtype, and are right to its precision."""
+    """Gradients have the inputs' dtype, and are accurate to its precision."""
     inputs = wanting_gradients(of_dtype)
     output, _ = answer.attention(**inputs)
     backward(output)

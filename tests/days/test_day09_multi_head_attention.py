@@ -127,7 +127,7 @@ def of_dtype(draw, dtype):
 
 
 def test_parameters(answer, build, given):
-    """Four projections of the whole width, with biases: `w_q`, `w_k`, `w_v`, `w_o`, and nothing else."""
+    """The parameters are four projections of full width with biases, `w_q`, `w_k`, `w_v` and `w_o`."""
     return dict(build(answer.MultiHeadedAttention, given["h"], given["d_model"]).named_parameters())
 
 
@@ -135,36 +135,37 @@ def test_parameters(answer, build, given):
 
 
 def test_one_head(answer, build, one_head):
-    """A single head is attention between projections."""
+    """With a single head, the result is attention between projections."""
     module = build(answer.MultiHeadedAttention, one_head["h"], one_head["d_model"], 0.0)
     return {"output": module(**tensors(one_head))}
 
 
 @pytest.mark.on_devices
 def test_multi_headed_attention(answer, build, given):
-    """Each head attends by itself in its own part of the width; then all are joined and mixed."""
+    """Each head attends separately, with its own features; then the heads are joined and mixed."""
     module = build(answer.MultiHeadedAttention, given["h"], given["d_model"], 0.0)
     return {"output": module(**tensors(given))}
 
 
 @pytest.mark.parametrize("shape", ["B T T", "B 1 T"])
 def test_self_attention(answer, build, square, shape):
-    """Query, key and value may be one and the same tensor; equal sizes are not mixed up."""
+    """Query, key and value may be the same tensor; equal sizes are not mixed up."""
     module = build(answer.MultiHeadedAttention, square["h"], square["d_model"], 0.0)
     x = square["query"]
     return {"output": module(x, x, x, square["mask"])}
 
 
-@pytest.mark.watertight("a batch, a sequence or a head of one is where squeezed axes go astray")
+@pytest.mark.watertight("a batch, a sequence or a head of one, where squeezing goes wrong")
 @pytest.mark.parametrize("edge", ["B=1", "T_q=1", "T_k=1", "h=1", "d_k=1"])
 def test_at_the_edge(answer, build, at_the_edge, edge):
-    """One sequence, one query, one key, one head, or heads of width 1, with a mask."""
+    """The result is right for one sequence, one query, one key, one head, or heads of width 1, with a
+    mask."""
     module = build(answer.MultiHeadedAttention, at_the_edge["h"], at_the_edge["d_model"], 0.0)
     return {"output": module(**tensors(at_the_edge))}
 
 
 def test_second_call(answer, build, given, again):
-    """A second call, with another batch and other lengths, stands for itself."""
+    """A second call, with a different batch and different lengths, does not depend on the first."""
     module = build(answer.MultiHeadedAttention, given["h"], given["d_model"], 0.0)
     module(**tensors(given))
     return {"output": module(**tensors(again))}
@@ -175,7 +176,7 @@ def test_second_call(answer, build, given, again):
 
 @pytest.mark.watertight(KEPT)
 def test_weights(answer, build, given):
-    """`weights` is None at first, and after a call holds each head's weights."""
+    """`weights` is None at first; after a call, it holds the weights of each head."""
     module = build(answer.MultiHeadedAttention, given["h"], given["d_model"], 0.0)
     before = module.weights
     module(**tensors(given))
@@ -193,7 +194,7 @@ def test_weights_of_the_last_call(answer, build, given, again):
 
 @pytest.mark.watertight(KEPT)
 def test_weights_in_evaluation_mode(answer, build, given):
-    """The weights are kept in evaluation mode, too."""
+    """The weights are stored in evaluation mode, too."""
     module = build(answer.MultiHeadedAttention, given["h"], given["d_model"], 0.0).eval()
     module(**tensors(given))
     return {"weights": module.weights}
@@ -201,7 +202,7 @@ def test_weights_in_evaluation_mode(answer, build, given):
 
 @pytest.mark.watertight("a model saved after a call has to load into a new one, key by key")
 def test_state_dict(answer, build, given):
-    """After a call as before, the state dict holds the parameters and nothing else."""
+    """The state dict holds the parameters and nothing else, before a call and after it."""
     module = build(answer.MultiHeadedAttention, given["h"], given["d_model"])
     module(**tensors(given))
     return dict(module.state_dict())
@@ -213,13 +214,13 @@ def test_state_dict(answer, build, given):
 @pytest.mark.on_devices
 @pytest.mark.parametrize("shape", ["B T_q T_k", "B 1 T_k", "1 T_q T_k", "1 1 T_k"])
 def test_mask(answer, build, masked, shape):
-    """A mask holds in every head, with or without axes of its own for the batch and for the queries."""
+    """A mask applies to every head, and its batch and query axes may have length 1."""
     module = build(answer.MultiHeadedAttention, masked["h"], masked["d_model"], 0.0)
     return {"output": module(**tensors(masked))}
 
 
 def test_mask_with_as_many_heads_as_sequences(answer, build, as_many_heads_as_sequences):
-    """Each sequence has its own mask, also where there are as many heads as sequences."""
+    """Each sequence has its own mask, even if there are as many heads as sequences."""
     given = as_many_heads_as_sequences
     module = build(answer.MultiHeadedAttention, given["h"], given["d_model"], 0.0)
     return {"output": module(**tensors(given))}
@@ -227,7 +228,7 @@ def test_mask_with_as_many_heads_as_sequences(answer, build, as_many_heads_as_se
 
 @pytest.mark.watertight(EMPTY)
 def test_nothing_to_attend_to(answer, build, nothing_to_attend_to):
-    """Where a query may attend to nothing the heads give 0, and the output is the bias of `w_o`."""
+    """If a query may attend to nothing, the heads return 0, and the output is the bias of `w_o`."""
     given = nothing_to_attend_to
     module = build(answer.MultiHeadedAttention, given["h"], given["d_model"], 0.0)
     return {"output": module(**tensors(given))}
@@ -237,13 +238,14 @@ def test_nothing_to_attend_to(answer, build, nothing_to_attend_to):
 
 
 def test_dropout_of_everything(answer, build, given):
-    """In training with p = 1 every weight is dropped: heads give 0, and the output is the bias of `w_o`."""
+    """In training with p = 1, every weight is dropped: heads return 0, and the output is the bias of
+    `w_o`."""
     module = build(answer.MultiHeadedAttention, given["h"], given["d_model"], 1.0)
     return {"output": module(**tensors(given))}
 
 
 def test_dropout_in_evaluation_mode(answer, build, given):
-    """In evaluation mode nothing is dropped, whatever p is."""
+    """In evaluation mode, dropout is inactive, whatever p is."""
     module = build(answer.MultiHeadedAttention, given["h"], given["d_model"], 1.0).eval()
     return {"output": module(**tensors(given))}
 
@@ -251,7 +253,7 @@ def test_dropout_in_evaluation_mode(answer, build, given):
 @pytest.mark.constant("share that was dropped", "it is p, to one digit")
 @pytest.mark.parametrize("dropout", ["left out", 0.5])
 def test_dropout_of_weights(answer, build, a_key_alone, dropout):
-    """A weight is dropped with the probability given (0.1 if none is), and divided by 1 − p if it is not."""
+    """A weight is dropped with the given probability (0.1 by default), and otherwise divided by 1 − p."""
     options = {} if dropout == "left out" else {"dropout": dropout}
     module = build(answer.MultiHeadedAttention, 1, a_key_alone["d_model"], **options)
     output = module(**tensors(a_key_alone)).flatten(0, 1)
@@ -265,10 +267,10 @@ def test_dropout_of_weights(answer, build, a_key_alone, dropout):
 # --- Where nobody looks at the weights ------------------------------------------------------------
 
 
-@pytest.mark.watertight("a faster way through the same module must not be another function")
+@pytest.mark.watertight("a faster path through the same module must compute the same function")
 @pytest.mark.parametrize("mode", ["trained", "evaluated"])
 def test_without_keeping_weights(answer, build, nothing_to_attend_to, mode):
-    """A module that has a switch `keep_weights` gives the same output when it is off."""
+    """A module with a switch `keep_weights` has the same output if the switch is off."""
     given = nothing_to_attend_to
     p = 0.0 if given["query"].is_cuda else 1.0  # at 1 torch's own kernel gives NaN on CUDA
     module = build(answer.MultiHeadedAttention, given["h"], given["d_model"], p)
@@ -289,9 +291,9 @@ def test_gradients(answer, build, given):
     return {"gradients": gradients(inputs) | without_key_bias(gradients(module))}
 
 
-@pytest.mark.watertight("one NaN on the way back ends a run, hours after the loss looked well")
+@pytest.mark.watertight("one NaN in a backward pass ends a run, hours after the loss looked fine")
 def test_gradients_with_nothing_to_attend_to(answer, build, nothing_to_attend_to):
-    """Where a query may attend to nothing its gradient is 0, and no other gradient suffers."""
+    """If a query may attend to nothing, its gradient is 0, and the other gradients do not change."""
     given = nothing_to_attend_to
     module = build(answer.MultiHeadedAttention, given["h"], given["d_model"], 0.0)
     inputs = wanting_gradients(tensors(given))
@@ -304,7 +306,7 @@ def test_gradients_with_nothing_to_attend_to(answer, build, nothing_to_attend_to
 
 @pytest.mark.parametrize("dtype", [FLOAT64, "float32", *HALVES])
 def test_dtype(answer, build, of_dtype, dtype):
-    """The output has the dtype of module and inputs."""
+    """The output has the dtype of the module and the inputs."""
     made = answer.MultiHeadedAttention
     module = build(made, of_dtype["h"], of_dtype["d_model"], 0.0, dtype=dtype)
     return {"output": module(**tensors(of_dtype))}
@@ -312,7 +314,7 @@ def test_dtype(answer, build, of_dtype, dtype):
 
 @pytest.mark.parametrize("dtype", [FLOAT64, *HALVES])
 def test_gradients_of_dtype(answer, build, of_dtype, dtype):
-    """Gradients have the dtype of module and inputs."""
+    """Gradients have the dtype of the module and the inputs."""
     made = answer.MultiHeadedAttention
     module = build(made, of_dtype["h"], of_dtype["d_model"], 0.0, dtype=dtype)
     inputs = wanting_gradients(tensors(of_dtype))

@@ -150,19 +150,19 @@ def p(draw):
 
 
 def test_feed_forward_parameters(answer, build, widths):
-    """Two linear layers with biases, `w_1` to d_ff and `w_2` back to d_model, and nothing else to learn."""
+    """The parameters are two linear layers with biases, `w_1` to d_ff and `w_2` back to d_model."""
     return {"parameters": shapes(build(answer.PositionwiseFeedForward, **widths, dropout=0.0))}
 
 
 def test_feed_forward(answer, build, widths, x):
-    """Widen, cut off below 0, narrow back: the same at every position."""
+    """Every position goes through the first layer, a ReLU, and the second layer."""
     return {"output": build(answer.PositionwiseFeedForward, **widths, dropout=0.0)(x)}
 
 
-@pytest.mark.watertight("other axes in front than batch and time, which change nothing")
+@pytest.mark.watertight("leading axes other than batch and time, which change nothing")
 @pytest.mark.parametrize("leading", [0, 1, 3])
 def test_feed_forward_leading_dimensions(answer, build, widths, x_of_rank, leading):
-    """One vector alone, a list of vectors, or more axes in front."""
+    """The input may be one vector, or have any number of leading axes."""
     return {"output": build(answer.PositionwiseFeedForward, **widths, dropout=0.0)(x_of_rank)}
 
 
@@ -175,18 +175,18 @@ def test_feed_forward_gradients(answer, build, widths, x):
 
 
 def test_feed_forward_drops_hidden_values(answer, build, widths, x):
-    """With every hidden value dropped, the output is the bias of `w_2`."""
+    """If every hidden value is dropped, the output is the bias of `w_2`."""
     return {"output": build(answer.PositionwiseFeedForward, **widths, dropout=1.0)(x)}
 
 
 def test_feed_forward_in_evaluation(answer, build, widths, x):
-    """In evaluation nothing is dropped, however much is dropped in training."""
+    """In evaluation mode, dropout is inactive."""
     return {"output": build(answer.PositionwiseFeedForward, **widths, dropout=1.0).eval()(x)}
 
 
 @pytest.mark.constant("some_of_a_vector_dropped", "it holds whatever is drawn")
 def test_feed_forward_usual_dropout(answer, build, many):
-    """Unless another dropout is asked for, a tenth is dropped, and the rest is divided by 0.9."""
+    """By default, a tenth of the values is dropped, and the rest is divided by 0.9."""
     module = build(answer.PositionwiseFeedForward, many.size(-1), many.size(-1))
     torch.nn.init.eye_(module.w_2.weight)
     torch.nn.init.zeros_(module.w_2.bias)
@@ -196,7 +196,7 @@ def test_feed_forward_usual_dropout(answer, build, many):
 
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_feed_forward_dtype(answer, build, widths, x_of_dtype, dtype):
-    """The output has the dtype of weights and inputs."""
+    """The output has the dtype of the weights and the inputs."""
     return {
         "output": build(answer.PositionwiseFeedForward, **widths, dropout=0.0, dtype=dtype)(
             x_of_dtype
@@ -208,37 +208,41 @@ def test_feed_forward_dtype(answer, build, widths, x_of_dtype, dtype):
 
 
 def test_embeddings_parameters(answer, build, table):
-    """A single table, `lut`, with a row of d_model numbers for each token, and nothing else to learn."""
+    """The only parameter is an embedding matrix, `lut`, with a row of d_model numbers for each token."""
     return {"parameters": shapes(build(answer.Embeddings, **table))}
 
 
 def test_embeddings(answer, build, table, tokens):
-    """Each token is replaced by its row of the table, times √d_model."""
+    """Each token becomes its row of the embedding matrix, times √d_model."""
     return {"output": build(answer.Embeddings, **table)(tokens)}
 
 
-@pytest.mark.watertight("ids that are no batch of sequences, though each is looked up by itself")
+@pytest.mark.watertight(
+    "ids that are not a batch of sequences, although each id is looked up separately"
+)
 @pytest.mark.parametrize("leading", [0, 2])
 def test_embeddings_leading_dimensions(answer, build, table, tokens_of_rank, leading):
-    """One sequence alone, or more axes in front."""
+    """The ids may be one sequence, or have any number of leading axes."""
     return {"output": build(answer.Embeddings, **table)(tokens_of_rank)}
 
 
 def test_embeddings_gradients(answer, build, table, every_token):
-    """Each row gets a gradient from every place where its token stands; row 0 is a row like any other."""
+    """Each row gets a gradient from every place where its token occurs, including row 0."""
     module = build(answer.Embeddings, **table)
     output = module(every_token)
     backward(output)
     return {"output": output, "gradients": gradients(module)}
 
 
-@pytest.mark.watertight("a table that starts too wide drowns the positions that are added to it")
+@pytest.mark.watertight(
+    "an embedding that is initialized too wide drowns the positions that are added to it"
+)
 @pytest.mark.constant("mean", "it holds whatever is drawn")
 @pytest.mark.constant("deviation", "it holds whatever is drawn")
 @pytest.mark.constant("normal", "it holds whatever is drawn")
 @pytest.mark.constant("rows", "it holds whatever is drawn")
 def test_embeddings_at_the_start(answer, large_table):
-    """The embedding matrix is drawn from N(0, 1/d_model): standard deviation 1/√d_model, in row 0 too."""
+    """The embedding matrix, including row 0, is drawn from N(0, 1/d_model)."""
     weight = answer.Embeddings(**large_table).lut.weight.detach()
     deviation = weight.std()
     return {
@@ -252,7 +256,7 @@ def test_embeddings_at_the_start(answer, large_table):
 
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_embeddings_dtype(answer, build, table, tokens, dtype):
-    """The output has the dtype of the table."""
+    """The output has the dtype of the embedding matrix."""
     return {"output": build(answer.Embeddings, **table, dtype=dtype)(tokens)}
 
 
@@ -262,7 +266,7 @@ def test_embeddings_dtype(answer, build, table, tokens, dtype):
 @pytest.mark.constant("a_buffer", "every answer has one")
 @pytest.mark.constant("shape[0]", "one table serves every sequence of a batch")
 def test_positional_encoding_is_not_learnt(answer, build, even):
-    """The table `pe` is a buffer, `(1, max_len, d_model)`, and there is nothing to learn."""
+    """The table `pe` is a buffer, `(1, max_len, d_model)`, and there are no parameters."""
     module = build(answer.PositionalEncoding, dropout=0.0, **even)
     return {
         "parameters": shapes(module),
@@ -272,7 +276,7 @@ def test_positional_encoding_is_not_learnt(answer, build, even):
 
 
 def test_positional_encoding_table(answer, build, even):
-    """Sines in the even columns, cosines in the odd ones, each pair with its own wavelength."""
+    """The even columns are sines and the odd columns cosines, and each pair has its own wavelength."""
     return {"pe": build(answer.PositionalEncoding, dropout=0.0, **even).pe}
 
 
@@ -280,33 +284,33 @@ def test_positional_encoding_table(answer, build, even):
     "a width that is odd leaves the last sine without a cosine, and much code raises"
 )
 def test_positional_encoding_odd_width(answer, build, odd):
-    """An odd d_model ends on a sine whose cosine has no column."""
+    """With an odd d_model, the last column is a sine without its cosine."""
     return {"pe": build(answer.PositionalEncoding, dropout=0.0, **odd).pe}
 
 
 @pytest.mark.constant("positions", "it is the default of max_len")
 def test_positional_encoding_far_positions(answer, build, even):
-    """Unless told otherwise the table has 5000 positions, and the last ones are right as well."""
+    """By default, the table has 5000 positions, and the last positions are right as well."""
     pe = build(answer.PositionalEncoding, even["d_model"], 0.0).pe
     return {"positions": pe.size(1), "last": pe[:, -10:]}
 
 
 @pytest.mark.on_devices
 def test_positional_encoding(answer, build, even, embedded):
-    """Every sequence gets the first T rows of the table added, and the table stays as it is."""
+    """The first T rows of the table are added to every sequence, and the table does not change."""
     module = build(answer.PositionalEncoding, dropout=0.0, **even)
     return {"output": module(embedded), "pe": module.pe}
 
 
 def test_positional_encoding_as_made(answer, even, embedded):
-    """A module that was made and nothing else leaves float32 as float32."""
+    """A newly created module keeps float32 inputs in float32."""
     module = answer.PositionalEncoding(dropout=0.0, **even).to(embedded.device)
     output = module(embedded.float())
     return {"pe": module.pe, "output": output}
 
 
 def test_positional_encoding_lengths(answer, build, even, two_lengths):
-    """One module serves sequences of every length up to max_len, one after the other."""
+    """A module works for sequences of every length up to max_len, one after the other."""
     module = build(answer.PositionalEncoding, dropout=0.0, **even)
     return {"outputs": [module(x) for x in two_lengths]}
 
@@ -320,14 +324,14 @@ def test_positional_encoding_gradients(answer, build, even, embedded):
 
 
 def test_positional_encoding_in_evaluation(answer, build, even, embedded):
-    """In evaluation nothing is dropped, however much is dropped in training."""
+    """In evaluation mode, dropout is inactive."""
     module = build(answer.PositionalEncoding, dropout=1.0, **even)
     return {"output": module.eval()(embedded)}
 
 
 @pytest.mark.constant("some_of_a_vector_dropped", "it holds whatever is drawn")
 def test_positional_encoding_dropout(answer, build, even, many_embedded, p):
-    """As much is dropped as was asked for, number by number, and the rest is divided by 1 − p."""
+    """Each number is dropped with the given probability, and otherwise divided by 1 − p."""
     module = build(answer.PositionalEncoding, dropout=p, **even)
     dropped = module(many_embedded)
     return without_gaps(dropped, module.eval()(many_embedded), p)
@@ -336,7 +340,7 @@ def test_positional_encoding_dropout(answer, build, even, many_embedded, p):
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.constant("dtype", "it is that of the inputs")
 def test_positional_encoding_dtype(answer, build, even, embedded_of_dtype, dtype):
-    """The output has the dtype that the module was moved to; its table is right to float32."""
+    """The output has the dtype to which the module was moved; the table is accurate to float32."""
     output = build(answer.PositionalEncoding, dropout=0.0, **even, dtype=dtype)(embedded_of_dtype)
     narrow = output if dtype in ("float16", "bfloat16") else output.to(torch.float32)
     return {"dtype": str(output.dtype), "output": narrow}

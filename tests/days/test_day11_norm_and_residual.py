@@ -156,51 +156,51 @@ def network(d_in, d_hidden, d_out):
 
 
 def test_layer_norm_parameters(answer, build, size):
-    """`gain` and `bias`, a number each for every feature, and nothing else to learn."""
+    """The parameters are `gain` and `bias`, with a number for every feature."""
     return {"parameters": shapes(build(answer.LayerNorm, size))}
 
 
 def test_layer_norm_at_the_start(answer, size):
-    """The gain starts at 1 and the bias at 0: at first the norm is nothing but a norm."""
+    """The gain is initialized to 1 and the bias to 0."""
     norm = answer.LayerNorm(size)
     return {"gain": norm.gain, "bias": norm.bias}
 
 
 def test_layer_norm(answer, build, x):
-    """Each vector is centered and divided by its own standard deviation; then come gain and bias."""
+    """Each vector is centered and divided by its own standard deviation; then gain and bias are applied."""
     return {"normed": build(answer.LayerNorm, x.size(-1))(x)}
 
 
-@pytest.mark.watertight("other axes in front than batch and time, which change nothing")
+@pytest.mark.watertight("leading axes other than batch and time, which change nothing")
 @pytest.mark.parametrize("leading", [0, 1, 3])
 def test_layer_norm_leading_dimensions(answer, build, x_of_rank, leading):
-    """One vector alone, a list of vectors, or more axes in front: the last axis holds the features."""
+    """With any number of leading axes, the last axis holds the features."""
     return {"normed": build(answer.LayerNorm, x_of_rank.size(-1))(x_of_rank)}
 
 
 def test_layer_norm_small_variance(answer, build, nearly_constant):
-    """A variance about as small as ε = 1e-5: ε is added to it, under the root."""
+    """ε is added to the variance, under the root, which matters for a variance as small as ε = 1e-5."""
     return {"normed": build(answer.LayerNorm, nearly_constant.size(-1))(nearly_constant)}
 
 
 def test_layer_norm_eps(answer, build, usual, eps):
-    """Another ε than the default is used where it is given."""
+    """The argument `eps` is used."""
     return {"normed": build(answer.LayerNorm, usual.size(-1), eps)(usual)}
 
 
 def test_layer_norm_constant_vectors(answer, build, constant):
-    """A vector of equal numbers gives the bias, not NaN."""
+    """For a vector of equal numbers, the result is the bias, not NaN."""
     return {"normed": build(answer.LayerNorm, constant.size(-1))(constant)}
 
 
 @pytest.mark.watertight("the mean of squares less the square of the mean is noise far from zero")
 def test_layer_norm_far_from_zero(answer, build, far_from_zero):
-    """A mean of 1000 with a standard deviation of 0.1 in float32 is no trouble."""
+    """In float32, a mean of 1000 with a standard deviation of 0.1 causes no loss of accuracy."""
     return {"normed": build(answer.LayerNorm, far_from_zero.size(-1))(far_from_zero)}
 
 
 def test_layer_norm_gradients(answer, build, x):
-    """Gradients reach x, through mean and standard deviation too, and gain and bias."""
+    """Gradients reach x, also through mean and standard deviation, and gain and bias."""
     norm = build(answer.LayerNorm, x.size(-1))
     inputs = wanting_gradients({"x": x})
     backward(norm(**inputs))
@@ -209,7 +209,7 @@ def test_layer_norm_gradients(answer, build, x):
 
 @pytest.mark.watertight("a vector of equal numbers must not turn all gradients of a batch into NaN")
 def test_layer_norm_gradients_of_constant_vectors(answer, build, constant):
-    """Gradients of vectors of equal numbers are numbers, although their standard deviation is 0."""
+    """Gradients of vectors of equal numbers are finite, although their standard deviation is 0."""
     norm = build(answer.LayerNorm, constant.size(-1))
     inputs = wanting_gradients({"x": constant})
     backward(norm(**inputs))
@@ -224,7 +224,7 @@ def test_layer_norm_dtype(answer, build, of_dtype, dtype):
 
 @pytest.mark.watertight("features of 300 are common in a trained stack, and float16 ends at 65504")
 def test_layer_norm_large_halves(answer, build, large_halves):
-    """Features of ±300 are no trouble in float16, which cannot hold their squares."""
+    """Features of ±300 are normalized correctly in float16, which cannot represent their squares."""
     norm = build(answer.LayerNorm, large_halves.size(-1), dtype="float16")
     return {"normed": norm(large_halves)}
 
@@ -233,13 +233,13 @@ def test_layer_norm_large_halves(answer, build, large_halves):
 
 
 def test_sublayer_connection_parameters(answer, build, size):
-    """A single norm, `norm`, with its gain and bias, and nothing else to learn."""
+    """The parameters are those of a single norm, `norm`."""
     return {"parameters": shapes(build(answer.SublayerConnection, size, 0.0))}
 
 
 @pytest.mark.parametrize("norm", NORMS)
 def test_sublayer_connection(answer, build, layer, norm):
-    """The sublayer is asked once; post-norm norms the sum, pre-norm what the sublayer is given."""
+    """The sublayer is called once; post-norm normalizes the sum, pre-norm the sublayer's input."""
     connection = build(answer.SublayerConnection, layer["x"].size(-1), 0.0, norm)
     sublayer = Sublayer(layer["w"], layer["b"])
     output = connection(layer["x"], sublayer)
@@ -247,21 +247,21 @@ def test_sublayer_connection(answer, build, layer, norm):
 
 
 def test_sublayer_connection_default(answer, build, layer):
-    """Unless told otherwise, the norm comes after the addition, as in the paper."""
+    """By default, the norm comes after the addition, as in the paper."""
     connection = build(answer.SublayerConnection, layer["x"].size(-1), 0.0)
     return {"output": connection(layer["x"], Sublayer(layer["w"], layer["b"]))}
 
 
 @pytest.mark.parametrize("norm", NORMS)
 def test_sublayer_connection_identity(answer, build, layer, norm):
-    """A sublayer that hands back what it is given is no reason to change x in place."""
+    """x is not changed in place, even if the sublayer returns its input."""
     connection = build(answer.SublayerConnection, layer["x"].size(-1), 0.0, norm)
     return {"output": connection(layer["x"], lambda x: x)}
 
 
 @pytest.mark.parametrize("norm", NORMS)
 def test_sublayer_connection_drops_everything(answer, build, layer, norm):
-    """Dropout applies to the sublayer's output alone: with all of it dropped, the residual remains."""
+    """Dropout applies only to the sublayer's output: if all of it is dropped, x remains."""
     connection = build(answer.SublayerConnection, layer["x"].size(-1), 1.0, norm)
     sublayer = Sublayer(layer["w"], layer["b"])
     output = connection(layer["x"], sublayer)
@@ -270,14 +270,14 @@ def test_sublayer_connection_drops_everything(answer, build, layer, norm):
 
 @pytest.mark.parametrize("norm", NORMS)
 def test_sublayer_connection_in_evaluation(answer, build, layer, norm):
-    """In evaluation nothing is dropped, however much is dropped in training."""
+    """In evaluation mode, dropout is inactive."""
     connection = build(answer.SublayerConnection, layer["x"].size(-1), 1.0, norm).eval()
     return {"output": connection(layer["x"], Sublayer(layer["w"], layer["b"]))}
 
 
 @pytest.mark.constant("some_of_a_vector_dropped", "it holds whatever is drawn")
 def test_sublayer_connection_dropout(answer, build, long_layer, p):
-    """As much is dropped as was asked for, number by number, and the rest is divided by 1 − p."""
+    """Each number is dropped with the given probability, and otherwise divided by 1 − p."""
     x, sublayer = long_layer["x"], Sublayer(long_layer["w"], long_layer["b"])
     connection = build(answer.SublayerConnection, x.size(-1), p, "pre")
     dropped = connection(x, sublayer)
@@ -293,7 +293,7 @@ def test_sublayer_connection_dropout(answer, build, long_layer, p):
 
 @pytest.mark.parametrize("norm", NORMS)
 def test_sublayer_connection_gradients(answer, build, layer, norm):
-    """Gradients reach x on both ways, and what the sublayer and the norm have learned."""
+    """Gradients reach x on both paths, and the parameters of the sublayer and the norm."""
     connection = build(answer.SublayerConnection, layer["x"].size(-1), 0.0, norm)
     inputs = wanting_gradients(layer)
     backward(connection(inputs["x"], Sublayer(inputs["w"], inputs["b"])))
@@ -313,7 +313,7 @@ def test_sublayer_connection_dtype(answer, build, layer_of_dtype, norm, dtype):
 
 
 def test_clones_type(answer, build, widths, n):
-    """An `nn.ModuleList` of n, so that a model finds the parameters."""
+    """The result is an `nn.ModuleList` of n modules, so that a model finds their parameters."""
     copies = answer.clones(build(network, **widths), n)
     found = shapes(copies) if isinstance(copies, nn.Module) else {}
     return {"clones": copies, "how_many": len(copies), "parameters": found}
@@ -332,7 +332,7 @@ def test_clones_are_copies(answer, build, widths, n):
 
 
 def test_clones_gradients(answer, build, widths, n, inputs):
-    """Each clone gets a gradient of its own."""
+    """Each clone gets its own gradient."""
     copies = answer.clones(build(network, **widths), n)
     backward(*(copy(x) for copy, x in zip(copies, inputs, strict=True)))
     return {"gradients": gradients(copies)}

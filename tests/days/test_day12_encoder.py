@@ -187,14 +187,15 @@ def share(draw):
 
 
 def test_parameters_of_a_layer(answer, build, sizes):
-    """A layer holds its two parts, and two connections under `sublayer`; nothing else can learn."""
+    """The layer holds its two parts, and two connections as `sublayer`; there are no other parameters."""
     return shapes(build(layer_of, answer.EncoderLayer, sizes, "post"))
 
 
 @pytest.mark.constant("the usual norm", "it is the paper's")
 @pytest.mark.constant("the parts are those given", "they are, whatever the sizes")
 def test_what_a_layer_keeps(answer, sizes, norm):
-    """A layer keeps its parts as they were given, and `size` and `norm` for the stack; post-norm is usual."""
+    """The layer stores its parts as given, and `size` and `norm` for the stack; post-norm is the
+    default."""
     attention, network = nn.Identity(), nn.Identity()
     layer = answer.EncoderLayer(sizes["d_model"], attention, network, 0.0, norm)
     usual = answer.EncoderLayer(sizes["d_model"], attention, network, 0.0)
@@ -208,13 +209,13 @@ def test_what_a_layer_keeps(answer, sizes, norm):
 
 @pytest.mark.parametrize("norm", NORMS)
 def test_layer(answer, build, sizes, x, norm):
-    """Attention, then the network, each within its connection, without any mask."""
+    """Attention comes first, then the feed-forward network, each in its own connection."""
     return {"output": build(layer_of, answer.EncoderLayer, sizes, norm)(x)}
 
 
 @pytest.mark.parametrize("norm", NORMS)
 def test_what_the_parts_are_given(answer, build, sizes, x, padding, norm):
-    """Query, key and value are the same tokens; the network gets what attention has been added to."""
+    """Query, key and value are the same tokens; the network's input is the sum after attention."""
     seen = {}
     attention = Attention(seen.update, lambda query, value: 0.5 * query + value.mean(1, True))
     network = Network(seen.update, lambda x: -2.0 * x)
@@ -226,13 +227,13 @@ def test_what_the_parts_are_given(answer, build, sizes, x, padding, norm):
 @pytest.mark.parametrize("norm", NORMS)
 @pytest.mark.parametrize("shape", ["B 1 S", "B S S"])
 def test_mask_of_a_layer(answer, build, sizes, x, mask, shape, norm):
-    """The mask hides keys, for all queries alike or for each its own."""
+    """The mask hides keys, for all queries or for each query separately."""
     return {"output": build(layer_of, answer.EncoderLayer, sizes, norm)(x, mask=mask)}
 
 
 @pytest.mark.parametrize("norm", NORMS)
 def test_padding_is_invisible_to_a_layer(answer, build, sizes, x, other_padding, padding, norm):
-    """The real tokens' outputs do not depend on what is at the padded positions."""
+    """The real tokens' outputs do not depend on the contents of padded positions."""
     layer = build(layer_of, answer.EncoderLayer, sizes, norm)
     real = padding.squeeze(1)
     return {
@@ -243,12 +244,12 @@ def test_padding_is_invisible_to_a_layer(answer, build, sizes, x, other_padding,
 
 @pytest.mark.watertight(SINGLE)
 def test_one_token(answer, build, sizes, one_token, norm):
-    """A sentence of one token has only itself to look at."""
+    """In a sentence of one token, the token attends to itself."""
     return {"output": build(layer_of, answer.EncoderLayer, sizes, norm)(one_token)}
 
 
 def test_second_call(answer, build, sizes, x, padding, longer, norm):
-    """A layer remembers nothing: a batch of other sizes can follow, and the first come again."""
+    """A call does not depend on earlier calls, with the same or different sizes."""
     layer = build(layer_of, answer.EncoderLayer, sizes, norm)
     return {
         "first": layer(x, padding),
@@ -265,12 +266,12 @@ def test_dropout_of_everything(answer, build, sizes, x, norm):
 
 @pytest.mark.parametrize("norm", NORMS)
 def test_evaluation(answer, build, sizes, x, norm):
-    """In evaluation nothing is dropped."""
+    """In evaluation mode, dropout is inactive."""
     return {"output": build(layer_of, answer.EncoderLayer, sizes, norm, dropout=0.5).eval()(x)}
 
 
 def test_share_that_is_dropped(answer, build, many, share):
-    """Of what each part says dropout takes its share, once, and makes the rest larger for it."""
+    """Dropout is applied once to each part's output, and the remaining values are scaled up."""
 
     def seen(attends, thinks):
         attention = Attention(lambda seen: None, lambda query, value: attends * value.abs().sign())
@@ -294,7 +295,7 @@ def test_gradients_of_a_layer(answer, build, sizes, x, padding, norm):
 
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_dtype_of_a_layer(answer, build, sizes, of_dtype, dtype):
-    """The output has the dtype of weights and tokens."""
+    """The output has the dtype of the weights and the tokens."""
     post = build(layer_of, answer.EncoderLayer, sizes, "post", dtype=dtype)
     pre = build(layer_of, answer.EncoderLayer, sizes, "pre", dtype=dtype)
     return {"post-norm": post(**of_dtype), "pre-norm": pre(**of_dtype)}
@@ -305,20 +306,20 @@ def test_dtype_of_a_layer(answer, build, sizes, of_dtype, dtype):
 
 @pytest.mark.parametrize("norm", NORMS)
 def test_parameters_of_the_stack(answer, build, sizes, norm):
-    """n layers under `layers`, each with weights of its own; and `norm`, in pre-norm only."""
+    """`layers` holds n layers with separate weights; there is a `norm` only in pre-norm."""
     return shapes(build(stack_of_stand_ins, answer.Encoder, sizes, norm))
 
 
 @pytest.mark.parametrize("norm", NORMS)
 def test_layers_in_turn(answer, build, sizes, x, norm):
-    """Each layer reads the output of the one before; in pre-norm the last sum is normalized."""
+    """Each layer gets the output of the previous layer; in pre-norm, the last sum is normalized."""
     return {"output": build(stack_of_stand_ins, answer.Encoder, sizes, norm)(x)}
 
 
 @pytest.mark.parametrize("norm", NORMS)
 @pytest.mark.parametrize("shape", ["B 1 S", "B S S"])
 def test_every_layer_gets_the_mask(answer, build, sizes, x, mask, shape, norm):
-    """The mask that the stack is given is every layer's mask."""
+    """Every layer gets the mask of the stack."""
     masks = []
     stack = build(stack_of_stand_ins, answer.Encoder, sizes, norm, note=masks.append)
     output = stack(x, mask)
@@ -327,13 +328,13 @@ def test_every_layer_gets_the_mask(answer, build, sizes, x, mask, shape, norm):
 
 @pytest.mark.watertight(SINGLE)
 def test_stack_of_one(answer, build, sizes, x, padding, norm):
-    """A stack of a single layer."""
+    """A stack can have a single layer."""
     return {"output": build(stack_of_stand_ins, answer.Encoder, sizes, norm, n=1)(x, padding)}
 
 
 @pytest.mark.constant("copies are the layer itself", "never, whatever the sizes")
 def test_copies(answer, build, sizes, x):
-    """The layers are copies of the one given, as it was then, and what becomes of it does not touch them."""
+    """The layers are copies of the given layer, and later changes of that layer do not affect them."""
     layer = build(stand_in_for, answer.Encoder, sizes["d_model"], "post")
     stack = answer.Encoder(layer, 3)
     with torch.no_grad():
@@ -346,12 +347,12 @@ def test_copies(answer, build, sizes, x):
 
 @pytest.mark.parametrize("norm", NORMS)
 def test_encoder(answer, build, sizes, x, padding, norm):
-    """The whole of it: your stack of your layers."""
+    """Your stack of your own layers gives the right result."""
     return {"output": build(stack_of, answer.Encoder, answer.EncoderLayer, sizes, norm)(x, padding)}
 
 
 def test_padding_is_invisible(answer, build, sizes, x, other_padding, padding, norm):
-    """Through all layers: the real tokens' outputs do not depend on what is at the padded positions."""
+    """The real tokens' outputs do not depend on the contents of padded positions, through all layers."""
     encoder = build(stack_of, answer.Encoder, answer.EncoderLayer, sizes, norm)
     real = padding.squeeze(1)
     return {
@@ -361,7 +362,7 @@ def test_padding_is_invisible(answer, build, sizes, x, other_padding, padding, n
 
 
 def test_evaluation_of_the_stack(answer, build, sizes, x, norm):
-    """`eval()` on the stack reaches every layer: nothing is dropped."""
+    """`eval()` on the stack reaches every layer, so dropout is inactive."""
     encoder = build(stack_of, answer.Encoder, answer.EncoderLayer, sizes, norm, dropout=0.5)
     return {"output": encoder.eval()(x)}
 
@@ -376,6 +377,6 @@ def test_gradients(answer, build, sizes, x, padding, norm):
 
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_dtype(answer, build, sizes, of_dtype, dtype):
-    """The output has the dtype of weights and tokens, after the final norm too."""
+    """The output has the dtype of the weights and the tokens, even after the final norm."""
     stack = build(stack_of_stand_ins, answer.Encoder, sizes, "pre", n=1, dtype=dtype)
     return {"output": stack(**of_dtype)}

@@ -238,7 +238,7 @@ def share(draw):
 
 
 def test_subsequent_mask(answer, length):
-    """Each position may look at itself and at what comes before."""
+    """Each position may attend to itself and to earlier positions."""
     return {"mask": answer.subsequent_mask(length)}
 
 
@@ -251,7 +251,7 @@ def test_masks_of_two_lengths(answer, length, another_length):
 
 
 def test_mask_joins_a_padding_mask(answer, length, padded):
-    """`&` joins it to the padding's mask `(B, 1, T)`: what neither forbids is allowed."""
+    """`&` combines it with a padding mask `(B, 1, T)`."""
     return {"padding & subsequent": padded & answer.subsequent_mask(length).to(padded.device)}
 
 
@@ -259,14 +259,16 @@ def test_mask_joins_a_padding_mask(answer, length, padded):
 
 
 def test_parameters_of_a_layer(answer, build, sizes):
-    """A layer holds its three parts, and three connections under `sublayer`; nothing else can learn."""
+    """The layer holds its three parts, and three connections as `sublayer`; there are no other
+    parameters."""
     return shapes(build(layer_of, answer.DecoderLayer, sizes, "post"))
 
 
 @pytest.mark.constant("the usual norm", "it is the paper's")
 @pytest.mark.constant("the parts are those given", "they are, whatever the sizes")
 def test_what_a_layer_keeps(answer, sizes, norm):
-    """A layer keeps its parts as they were given, and `size` and `norm` for the stack; post-norm is usual."""
+    """The layer stores its parts as given, and `size` and `norm` for the stack; post-norm is the
+    default."""
     own, source, network = nn.Identity(), nn.Identity(), nn.Identity()
     layer = answer.DecoderLayer(sizes["d_model"], own, source, network, 0.0, norm)
     usual = answer.DecoderLayer(sizes["d_model"], own, source, network, 0.0)
@@ -282,14 +284,14 @@ def test_what_a_layer_keeps(answer, sizes, norm):
 
 @pytest.mark.parametrize("norm", NORMS)
 def test_layer(answer, build, sizes, unmasked, norm):
-    """Own past, source, network, each within its connection, without any mask."""
+    """Self-attention, cross-attention and the network follow in this order, each in its own connection."""
     return {"output": build(layer_of, answer.DecoderLayer, sizes, norm)(**unmasked)}
 
 
 @pytest.mark.constant("order", "it is the same whatever the sizes")
 @pytest.mark.parametrize("norm", NORMS)
 def test_what_the_parts_are_given(answer, build, sizes, inputs, norm):
-    """First the target looks at itself, then at the memory as it is, then the network thinks."""
+    """The target attends to itself, then to the unchanged memory; the feed-forward network comes last."""
     order, own, source, network = [], {}, {}, {}
 
     def noting(name, seen):
@@ -316,13 +318,13 @@ def test_what_the_parts_are_given(answer, build, sizes, inputs, norm):
 
 @pytest.mark.parametrize("norm", NORMS)
 def test_masks_of_a_layer(answer, build, sizes, inputs, norm):
-    """`tgt_mask` is for the own past, `src_mask` for the source."""
+    """`tgt_mask` applies to self-attention, and `src_mask` to cross-attention."""
     return {"output": build(layer_of, answer.DecoderLayer, sizes, norm)(**inputs)}
 
 
 @pytest.mark.parametrize("norm", NORMS)
 def test_masks_that_fit_everywhere(answer, build, sizes, square, norm):
-    """Where target and source are equally long, neither mask takes the other's place."""
+    """If target and source have the same length, the masks are still not swapped."""
     layer = build(layer_of, answer.DecoderLayer, sizes, norm)
     x, memory, src_mask, tgt_mask = square.values()
     return {
@@ -334,13 +336,13 @@ def test_masks_that_fit_everywhere(answer, build, sizes, square, norm):
 
 @pytest.mark.parametrize("norm", NORMS)
 def test_padding_of_the_source_is_invisible(answer, build, sizes, inputs, other_padding, norm):
-    """The outputs do not depend on what is at the padded positions of the source."""
+    """The outputs do not depend on the contents of the source's padded positions."""
     layer = build(layer_of, answer.DecoderLayer, sizes, norm)
     return {"output": layer(**inputs), "other": layer(**inputs | {"memory": other_padding})}
 
 
 def test_second_call(answer, build, sizes, inputs, longer, unmasked, norm):
-    """A layer remembers nothing: a batch of other lengths can follow, or one without masks."""
+    """A call does not depend on earlier calls, with different lengths or without masks."""
     layer = build(layer_of, answer.DecoderLayer, sizes, norm)
     return {
         "first": layer(**inputs),
@@ -357,13 +359,13 @@ def test_dropout_of_everything(answer, build, sizes, inputs, norm):
 
 
 def test_evaluation(answer, build, sizes, inputs, norm):
-    """In evaluation nothing is dropped."""
+    """In evaluation mode, dropout is inactive."""
     layer = build(layer_of, answer.DecoderLayer, sizes, norm, dropout=0.5)
     return {"output": layer.eval()(**inputs)}
 
 
 def test_share_that_is_dropped(answer, build, many, share):
-    """Of what each part says dropout takes its share, once, and makes the rest larger for it."""
+    """Dropout is applied once to each part's output, and the remaining values are scaled up."""
 
     def seen(*says):
         own, source = (
@@ -395,7 +397,7 @@ def test_gradients_of_a_layer(answer, build, sizes, inputs, norm):
 
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_dtype_of_a_layer(answer, build, sizes, of_dtype, dtype):
-    """The output has the dtype of weights and tokens."""
+    """The output has the dtype of the weights and the tokens."""
     post = build(layer_of, answer.DecoderLayer, sizes, "post", dtype=dtype)
     pre = build(layer_of, answer.DecoderLayer, sizes, "pre", dtype=dtype)
     return {"post-norm": post(**of_dtype), "pre-norm": pre(**of_dtype)}
@@ -406,19 +408,19 @@ def test_dtype_of_a_layer(answer, build, sizes, of_dtype, dtype):
 
 @pytest.mark.parametrize("norm", NORMS)
 def test_parameters_of_the_stack(answer, build, sizes, norm):
-    """n layers under `layers`, each with weights of its own; and `norm`, in pre-norm only."""
+    """`layers` holds n layers with separate weights; there is a `norm` only in pre-norm."""
     return shapes(build(stack_of_stand_ins, answer.Decoder, sizes, norm))
 
 
 @pytest.mark.parametrize("norm", NORMS)
 def test_layers_in_turn(answer, build, sizes, unmasked, norm):
-    """Each layer reads the output of the one before; in pre-norm the last sum is normalized."""
+    """Each layer gets the output of the previous layer; in pre-norm, the last sum is normalized."""
     return {"output": build(stack_of_stand_ins, answer.Decoder, sizes, norm)(**unmasked)}
 
 
 @pytest.mark.parametrize("norm", NORMS)
 def test_what_every_layer_is_given(answer, build, sizes, inputs, norm):
-    """Every layer gets the memory as it came, and both masks, each in its place."""
+    """Every layer gets the unchanged memory and both masks, each at its place."""
     seen = []
     stack = build(stack_of_stand_ins, answer.Decoder, sizes, norm, note=seen.append)
     output = stack(inputs["x"], inputs["memory"], inputs["src_mask"], inputs["tgt_mask"])
@@ -427,7 +429,7 @@ def test_what_every_layer_is_given(answer, build, sizes, inputs, norm):
 
 @pytest.mark.constant("copies are the layer itself", "never, whatever the sizes")
 def test_copies(answer, build, sizes, inputs):
-    """The layers are copies of the one given, as it was then, and what becomes of it does not touch them."""
+    """The layers are copies of the given layer, and later changes of that layer do not affect them."""
     layer = build(stand_in_for, answer.Decoder, sizes["d_model"], "post")
     stack = answer.Decoder(layer, 3)
     with torch.no_grad():
@@ -440,7 +442,7 @@ def test_copies(answer, build, sizes, inputs):
 
 @pytest.mark.parametrize("norm", NORMS)
 def test_decoder(answer, build, sizes, inputs, norm):
-    """The whole of it: your stack of your layers."""
+    """Your stack of your own layers gives the right result."""
     decoder = build(stack_of, answer.Decoder, answer.DecoderLayer, sizes, norm)
     return {"output": decoder(**inputs)}
 
@@ -448,7 +450,7 @@ def test_decoder(answer, build, sizes, inputs, norm):
 def test_later_tokens_are_invisible(
     answer, build, sizes, inputs, other_future, causal, position, norm
 ):
-    """Through all layers: whatever comes from some position on, the outputs before it are the same."""
+    """Outputs do not depend on later target tokens, through all layers."""
     decoder = build(stack_of, answer.Decoder, answer.DecoderLayer, sizes, norm)
     memory, src_mask = inputs["memory"], inputs["src_mask"]
     return {
@@ -458,7 +460,7 @@ def test_later_tokens_are_invisible(
 
 
 def test_your_own_mask(answer, build, sizes, inputs, norm):
-    """Your decoder under your own `subsequent_mask`."""
+    """Your decoder with your own `subsequent_mask` gives the right result."""
     decoder = build(stack_of, answer.Decoder, answer.DecoderLayer, sizes, norm)
     x = inputs["x"]
     own = answer.subsequent_mask(x.size(1)).to(x.device)
@@ -475,6 +477,6 @@ def test_gradients(answer, build, sizes, inputs, norm):
 
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_dtype(answer, build, sizes, of_dtype, dtype):
-    """The output has the dtype of weights and tokens, after the final norm too."""
+    """The output has the dtype of the weights and the tokens, even after the final norm."""
     stack = build(stack_of_stand_ins, answer.Decoder, sizes, "pre", n=1, dtype=dtype)
     return {"output": stack(**of_dtype)}

@@ -19,7 +19,7 @@ from course.checks.authoring import (
 )
 from implementation import Decoder, Encoder, attention
 
-AXES = "other axes in front than batch and time, which change nothing"
+AXES = "leading axes other than batch and time, which change nothing"
 DEFAULTS = ["n", "d_model", "d_ff", "h", "dropout", "norm", "tie"]
 
 
@@ -233,7 +233,7 @@ def vectors(draw, sizes):
 
 
 def test_generator_parameters(answer, states):
-    """One linear layer with a bias, `proj`, from d_model to the vocabulary."""
+    """`proj` is a linear layer with a bias, from d_model to the vocabulary."""
     generator = answer.Generator(states["x"].size(-1), states["vocab"])
     return {"parameters": parameters(generator)}
 
@@ -248,21 +248,21 @@ def test_generator(answer, build, states):
     "axes", [2, *(pytest.param(axes, marks=pytest.mark.watertight(AXES)) for axes in (1, 4))]
 )
 def test_generator_leading_dimensions(answer, build, states_of_rank, axes):
-    """One state alone, one of each sequence, or more axes in front: the last axis holds the features."""
+    """With any number of leading axes, the last axis holds the features."""
     x = states_of_rank["x"]
     generator = build(answer.Generator, x.size(-1), states_of_rank["vocab"])
     return {"log_probs": generator(x)}
 
 
 def test_generator_large_scores(answer, build, loud_states):
-    """Scores of several hundred give log-probabilities, not infinities."""
+    """For scores of several hundred, the log-probabilities are finite."""
     generator = build(answer.Generator, loud_states["x"].size(-1), loud_states["vocab"])
     return {"log_probs": generator(loud_states["x"])}
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_generator_dtype(answer, build, states_of_dtype, dtype):
-    """The log-probabilities have the dtype of states and weights."""
+    """The log-probabilities have the dtype of the states and the weights."""
     x = states_of_dtype["x"]
     generator = build(answer.Generator, x.size(-1), states_of_dtype["vocab"], dtype=dtype)
     return {"log_probs": generator(x)}
@@ -280,7 +280,7 @@ def test_generator_gradients(answer, build, states):
 
 
 def test_five_parts(answer, build, sizes):
-    """The five parts are kept under their names, each where its parameters are found."""
+    """The five parts are attributes under their names, so that PyTorch finds their parameters."""
     model = build(whole, answer.EncoderDecoder, **sizes)
     return {"parameters": parameters(model)}
 
@@ -302,13 +302,13 @@ def test_decode(answer, build, sizes, sentences, memory):
 
 
 def test_forward(answer, build, sizes, sentences):
-    """Forward encodes, then decodes, and returns the decoder's states, as wide as d_model."""
+    """`forward` encodes, decodes, and returns the decoder's states, of width d_model."""
     model = build(whole, answer.EncoderDecoder, **sizes)
     return {"states": model(**sentences)}
 
 
 def test_masks_of_equal_size(answer, build, sizes, equally_long):
-    """Where source and target are equally long, each mask still goes to its own attention."""
+    """If source and target have the same length, each mask still goes to its own attention."""
     model = build(whole, answer.EncoderDecoder, **sizes)
     memory = model.encode(equally_long["src"], equally_long["src_mask"])
     states = model.decode(
@@ -318,7 +318,7 @@ def test_masks_of_equal_size(answer, build, sizes, equally_long):
 
 
 def test_no_masks(answer, build, sizes, sentences):
-    """Without masks everything may be attended to."""
+    """Without masks, every position may be attended to."""
     model = build(whole, answer.EncoderDecoder, **sizes)
     return {"states": model(sentences["src"], sentences["tgt"], None, None)}
 
@@ -335,7 +335,7 @@ def test_memory_and_states_dtype(answer, build, sizes, sentences, memory_of_dtyp
 
 
 def test_whole_gradients(answer, build, sizes, sentences):
-    """From the states gradients reach every parameter, through the memory too, but not the generator."""
+    """Gradients of the states reach every parameter, also through the memory, except the generator's."""
     model = build(whole, answer.EncoderDecoder, **sizes)
     backward(model(**sentences))
     return {"gradients": gradients(model)}
@@ -347,14 +347,14 @@ def test_whole_gradients(answer, build, sizes, sentences):
 @pytest.mark.parametrize("norm", ["post", "pre"])
 @pytest.mark.constant("shared", "no two parts of a model that is not tied share a parameter")
 def test_parameters(answer, two_layers, norm):
-    """Every part is there, in its size, with parameters of its own; final norms in pre-norm only."""
+    """Every part has its size and its own parameters; there are final norms only in pre-norm."""
     model = answer.make_model(**two_layers, norm=norm)
     return {"shared": shared(model), "parameters": parameters(model)}
 
 
 @pytest.mark.parametrize("norm", ["post", "pre"])
 def test_model(answer, build, sizes, sentences, norm):
-    """From two sequences to states, and with the generator to log-probabilities."""
+    """The model maps two sequences to states, and the generator maps these to log-probabilities."""
     model = build(answer.make_model, **sizes, dropout=0.5, norm=norm).eval()
     states = model(**sentences)
     return {"states": states, "log_probs": model.generator(states)}
@@ -372,7 +372,7 @@ def test_defaults(answer, build, by_default, sentences_by_default):
 
 
 def test_model_gradients(answer, build, sizes, sentences):
-    """From the log-probabilities gradients reach every parameter of every part."""
+    """Gradients of the log-probabilities reach every parameter of every part."""
     model = build(answer.make_model, **sizes).eval()
     backward(model.generator(model(**sentences)))
     return {"gradients": telling(model)}
@@ -383,7 +383,7 @@ def test_model_gradients(answer, build, sizes, sentences):
 
 @pytest.mark.constant("the same twice", "nothing is drawn at random")
 def test_no_dropout(answer, build, sizes, sentences):
-    """With dropout=0 training mode gives the same twice: no part drops anything on its own account."""
+    """With dropout=0, two calls in training mode give the same result: no part has its own dropout."""
     model = build(answer.make_model, **sizes, dropout=0.0)
     once, again = (model.train()(**sentences) for _ in range(2))
     return {
@@ -432,7 +432,7 @@ def _only(linear, x):
 
 @pytest.mark.constant("not Xavier uniform", "start equal", "what starts wrong: nothing")
 def test_start(answer, roomy):
-    """Weight matrices start uniform within ±√(6 / (inputs + outputs)), each for itself."""
+    """Each weight matrix is drawn uniformly within ±√(6 / (inputs + outputs))."""
     model = answer.make_model(**roomy)
     weights = {
         name: p.detach()
@@ -500,7 +500,8 @@ def _equal_to_the_first_layer(weights):
 
 @pytest.mark.constant("shared", "the three matrices are one, and nothing else is")
 def test_tied_parameters(answer, one_vocabulary):
-    """Tied, the two tables and the output projection are one Parameter; the generator's bias is left."""
+    """If tied, both embeddings and the output projection are one Parameter; the generator keeps its
+    bias."""
     model = answer.make_model(**one_vocabulary, tie=True)
     return {"shared": shared(model), "parameters": parameters(model)}
 
@@ -510,7 +511,7 @@ def test_tied_parameters(answer, one_vocabulary):
 )
 @pytest.mark.constant("not as Embeddings starts", "the one matrix starts as an embedding")
 def test_tied_start(answer, roomy):
-    """The one matrix of a tied model starts as an embedding does."""
+    """The shared matrix of a tied model is initialized as an embedding."""
     model = answer.make_model(**roomy | {"tgt_vocab": roomy["src_vocab"], "n": 1}, tie=True)
     matrices = {
         "src_embed": model.src_embed[0].lut.weight.detach(),
@@ -524,7 +525,7 @@ def test_tied_start(answer, roomy):
 
 
 def test_tied_model(answer, build, one_vocabulary, sentences_of_one_vocabulary):
-    """With one matrix in three places: log-probabilities, and its gradient, the sum of all three's."""
+    """The gradient of a tied matrix is the sum of the gradients from its three places."""
     model = build(answer.make_model, **one_vocabulary, tie=True).eval()
     log_probs = model.generator(model(**sentences_of_one_vocabulary))
     backward(log_probs)

@@ -123,55 +123,55 @@ def seen(batch):
 
 
 def test_shifted(answer, whole):
-    """The decoder is given all but the last token, and is to predict all but the first."""
+    """The decoder gets all tokens except the last, and has to predict all tokens except the first."""
     batch = answer.Batch(**whole)
     return {"src": batch.src, "tgt": batch.tgt, "tgt_y": batch.tgt_y}
 
 
 def test_source_mask(answer, padded):
-    """`src_mask` is True at real tokens, (B, 1, S): every query sees the same keys."""
+    """`src_mask`, (B, 1, S), is True at real tokens."""
     return {"src_mask": answer.Batch(**padded).src_mask}
 
 
 def test_target_mask(answer, padded):
-    """`tgt_mask` is True at real keys that come no later than the query, (B, T − 1, T − 1)."""
+    """`tgt_mask`, (B, T − 1, T − 1), is True at real keys that are not later than the query."""
     return {"tgt_mask": answer.Batch(**padded).tgt_mask}
 
 
 def test_number_of_tokens(answer, padded):
-    """`ntokens` counts the real tokens of `tgt_y`: those on which there is a loss."""
+    """`ntokens` counts the real tokens of `tgt_y`, which have a loss."""
     return {"ntokens": seen(answer.Batch(**padded))["ntokens"]}
 
 
 def test_without_padding(answer, whole):
-    """Where nothing is padding, only the future is hidden."""
+    """If there is no padding, only the future is hidden."""
     return seen(answer.Batch(**whole))
 
 
 def test_equally_long(answer, equally_long):
-    """Where source and target are equally long, each has the mask of its own padding."""
+    """If source and target have the same length, each still has the mask of its own padding."""
     return seen(answer.Batch(**equally_long))
 
 
 def test_another_pad(answer, other_pad):
-    """The id of padding is the one that is given, and 0 is then a token."""
+    """With a different `pad`, that id is hidden, and 0 is an ordinary token."""
     return seen(answer.Batch(**other_pad))
 
 
 def test_usual_pad(answer, padded):
-    """Where no id of padding is given, it is 0."""
+    """By default, the id of padding is 0."""
     return seen(answer.Batch(padded["src"], padded["tgt"]))
 
 
-@pytest.mark.watertight("padding that stands before words, or between them")
+@pytest.mark.watertight("padding before words, or between them")
 def test_padding_anywhere(answer, holes):
-    """Padding is hidden wherever it stands, and a padded query still sees its real earlier keys."""
+    """Padding is hidden at every position, and a padded query still attends to its real earlier keys."""
     return seen(answer.Batch(**holes))
 
 
-@pytest.mark.watertight("rows of nothing but padding, which fill up a last batch")
+@pytest.mark.watertight("rows that are all padding, which fill up a last batch")
 def test_nothing_but_padding(answer, nothing_real):
-    """A row of nothing but padding has nothing to attend to, and counts no token."""
+    """A row that is all padding has nothing to attend to, and no tokens are counted."""
     return seen(answer.Batch(**nothing_real))
 
 
@@ -183,11 +183,11 @@ def test_one_pair(answer, one_pair):
 
 @pytest.mark.watertight("sizes of one, where an axis is easily lost")
 def test_shortest_target(answer, shortest_target):
-    """A start symbol and one token: one position, one mask of one entry."""
+    """A target with a start symbol and one token has one position, and a mask with one entry."""
     return seen(answer.Batch(**shortest_target))
 
 
-@pytest.mark.watertight("a batch to read only, as decoding has it")
+@pytest.mark.watertight("a batch without a target, as in decoding")
 def test_source_alone(answer, source_alone):
-    """Without a target there is a source with its mask, and the other four are None."""
+    """Without a target, source and source mask are set, and the other four attributes are None."""
     return seen(answer.Batch(**source_alone))

@@ -147,73 +147,73 @@ def large_row(draw, made_large, dtype):
 
 
 def test_without_smoothing(answer, build, made, rows):
-    """Without smoothing the loss is minus the log-probability of each right class, summed."""
+    """Without smoothing, the loss is the negative log-probability of each correct class, summed."""
     loss = build(answer.LabelSmoothing, made["size"], made["padding_idx"])
     return {"loss": loss(rows["log_probs"], rows["target"])}
 
 
 def test_label_smoothing(answer, build, made, rows):
-    """The right class gets 1 − ε, and the others share ε; the padding gets nothing."""
+    """The correct class gets 1 − ε, and the other classes share ε; the padding gets nothing."""
     loss = build(answer.LabelSmoothing, **made)
     return {"loss": loss(rows["log_probs"], rows["target"])}
 
 
 def test_rows_of_padding(answer, build, made, some_padding):
-    """A row whose target is padding counts nothing."""
+    """A row whose target is padding adds nothing to the loss."""
     loss = build(answer.LabelSmoothing, **made)
     return {"loss": loss(some_padding["log_probs"], some_padding["target"])}
 
 
 def test_rows_of_padding_without_smoothing(answer, build, made, some_padding):
-    """A row whose target is padding counts nothing, with or without smoothing."""
+    """A row whose target is padding adds nothing to the loss, with or without smoothing."""
     loss = build(answer.LabelSmoothing, made["size"], made["padding_idx"], 0.0)
     return {"loss": loss(some_padding["log_probs"], some_padding["target"])}
 
 
 @pytest.mark.parametrize("place", ["first", "last", "between"])
 def test_padding_anywhere(answer, build, made_at, rows_at, place):
-    """Any class may be the padding: `padding_idx` says which."""
+    """Any class may be the padding, as given by `padding_idx`."""
     loss = build(answer.LabelSmoothing, **made_at)
     return {"loss": loss(rows_at["log_probs"], rows_at["target"])}
 
 
 @pytest.mark.watertight("the fewest classes that there can be")
 def test_three_classes(answer, build, of_three, rows_of_three):
-    """With three classes the one that is neither right nor padding gets all of ε."""
+    """With three classes, the class that is neither correct nor padding gets all of ε."""
     loss = build(answer.LabelSmoothing, **of_three)
     return {"loss": loss(rows_of_three["log_probs"], rows_of_three["target"])}
 
 
 @pytest.mark.watertight("sizes of one, where an axis is easily lost")
 def test_one_row(answer, build, made, one_row):
-    """A batch of one row."""
+    """The batch may have a single row."""
     loss = build(answer.LabelSmoothing, **made)
     return {"loss": loss(one_row["log_probs"], one_row["target"])}
 
 
-@pytest.mark.watertight("all of ε, where 0 · log 0 comes up")
+@pytest.mark.watertight("an ε of 1, where 0 · log 0 occurs")
 def test_everything_spread(answer, build, made, rows):
-    """With ε = 1 the right class gets nothing, and 0 · log 0 is 0."""
+    """With ε = 1, the correct class gets nothing, and 0 · log 0 is 0."""
     loss = build(answer.LabelSmoothing, made["size"], made["padding_idx"], 1.0)
     return {"loss": loss(rows["log_probs"], rows["target"])}
 
 
-@pytest.mark.watertight("log-probabilities of −1000, of which exp is 0")
+@pytest.mark.watertight("log-probabilities of −1000, whose exponential is 0")
 def test_certain(answer, build, made, certain):
-    """Log-probabilities of −1000 are no trouble: nothing here needs the probabilities themselves."""
+    """Log-probabilities of −1000 give a finite loss, which does not need the probabilities themselves."""
     loss = build(answer.LabelSmoothing, **made)
     return {"loss": loss(certain["log_probs"], certain["target"])}
 
 
-@pytest.mark.watertight("tensors that lie otherwise in memory, as after a transposition")
+@pytest.mark.watertight("tensors with a different memory layout, as after a transposition")
 def test_memory_by_columns(answer, build, made, by_columns):
-    """Tensors that are not contiguous, as after a transposition, give the same."""
+    """Tensors that are not contiguous, as after a transposition, give the same result."""
     loss = build(answer.LabelSmoothing, **made)
     return {"loss": loss(by_columns["log_probs"], by_columns["target"])}
 
 
 def test_one_batch_after_another(answer, build, made, some_padding, next_rows):
-    """Each batch is a sum of its own, also where it is longer or shorter than the one before."""
+    """Each call returns the sum of its own batch, of any length."""
     loss = build(answer.LabelSmoothing, **made)
     first = loss(some_padding["log_probs"], some_padding["target"])
     return {"first": first, "second": loss(next_rows["log_probs"], next_rows["target"])}
@@ -229,7 +229,7 @@ def test_evaluation_mode(answer, build, made, some_padding):
 
 
 def test_gradients_of_logits(answer, build, made, logits_and_target):
-    """Gradients reach the logits, through the log-softmax that made log-probabilities of them."""
+    """Gradients reach the logits, through the log-softmax."""
     loss = build(answer.LabelSmoothing, **made)
     inputs = wanting_gradients(logits_and_target)
     backward(loss(inputs["logits"].log_softmax(-1), inputs["target"]))
@@ -237,7 +237,7 @@ def test_gradients_of_logits(answer, build, made, logits_and_target):
 
 
 def test_gradients(answer, build, made, some_padding):
-    """The gradient of a log-probability is minus what the target gives that class."""
+    """The gradient of a log-probability is minus the target's share of that class."""
     loss = build(answer.LabelSmoothing, **made)
     inputs = wanting_gradients(some_padding)
     backward(loss(inputs["log_probs"], inputs["target"]))
@@ -247,7 +247,7 @@ def test_gradients(answer, build, made, some_padding):
 @pytest.mark.watertight("batches without a single real target, on which `backward` must not fail")
 @pytest.mark.constant("loss", "nothing is counted")
 def test_nothing_but_padding(answer, build, made, only_padding):
-    """Where every target is padding the loss is 0, and so is every gradient."""
+    """If every target is padding, the loss and all gradients are 0."""
     loss = build(answer.LabelSmoothing, **made)
     inputs = wanting_gradients(only_padding)
     output = loss(inputs["log_probs"], inputs["target"])
@@ -260,7 +260,8 @@ def test_nothing_but_padding(answer, build, made, only_padding):
 
 @pytest.mark.parametrize("dtype", ["float32", *HALVES])
 def test_dtype(answer, build, made, of_dtype, dtype):
-    """Loss and gradients have the inputs' dtype, and in halves are those of float32, rounded."""
+    """Loss and gradients have the inputs' dtype; in half precision they are the float32 results,
+    rounded."""
     loss = build(answer.LabelSmoothing, **made)
     inputs = wanting_gradients(of_dtype)
     output = loss(inputs["log_probs"], inputs["target"])
@@ -268,16 +269,16 @@ def test_dtype(answer, build, made, of_dtype, dtype):
     return {"loss": output, "gradients": gradients(inputs)}
 
 
-@pytest.mark.watertight("float64, which is not to lose half of its digits on the way")
+@pytest.mark.watertight("float64, which should not lose half of its digits")
 @pytest.mark.parametrize("dtype", ["float64"])
 def test_double(answer, build, made, of_dtype, dtype):
-    """In float64 the loss is computed in float64, not in less."""
+    """In float64, the loss is computed in float64."""
     loss = build(answer.LabelSmoothing, **made, dtype=dtype)
     return {"loss": loss(of_dtype["log_probs"], of_dtype["target"])}
 
 
 @pytest.mark.parametrize("dtype", HALVES[:1])
 def test_large_vocabulary(answer, build, made_large, large_row, dtype):
-    """A class's share in a vocabulary of 30 000 is too small for float16, and still counts as it is."""
+    """A class's share in a vocabulary of 30 000 is too small for float16, but is not rounded to 0."""
     loss = build(answer.LabelSmoothing, **made_large)
     return {"loss": loss(large_row["log_probs"], large_row["target"])}

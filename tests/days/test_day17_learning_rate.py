@@ -86,17 +86,17 @@ def whole_factor(draw):
 
 
 def test_warming_up(answer, setting, rising):
-    """During the warm-up the rate goes up in a straight line."""
+    """During the warm-up, the learning rate rises linearly."""
     return {"rate": plain(answer.rate(**rising, **setting))}
 
 
 def test_after_the_warm_up(answer, setting, falling):
-    """After the warm-up the rate falls like 1/√step."""
+    """After the warm-up, the learning rate decays like 1/√step."""
     return {"rate": plain(answer.rate(**falling, **setting))}
 
 
 def test_factor(answer, factored, factors, rising, falling):
-    """All of it is multiplied by the factor."""
+    """The factor multiplies the learning rate at every step."""
     return {
         f"factor {number}": [
             plain(answer.rate(**step, **(factored | {"factor": factor})))
@@ -107,7 +107,7 @@ def test_factor(answer, factored, factors, rising, falling):
 
 
 def test_model_size(answer, factored, sizes, rising, falling):
-    """A model four times as wide has half the rate."""
+    """A model four times as wide has half the learning rate."""
     return {
         f"size {number}": [
             plain(answer.rate(**step, **(factored | {"model_size": size})))
@@ -118,23 +118,23 @@ def test_model_size(answer, factored, sizes, rising, falling):
 
 
 def test_around_the_peak(answer, setting, around_the_peak):
-    """The rate is highest exactly where the warm-up ends."""
+    """The learning rate is highest exactly at the end of the warm-up."""
     return {"rates": [plain(answer.rate(step, **setting)) for step in around_the_peak]}
 
 
 def test_first_steps(answer, factored):
-    """Steps are counted from 1: the second rate is twice the first."""
+    """Steps count from 1, so the second learning rate is twice the first."""
     return {"rates": [plain(answer.rate(step, **factored)) for step in (1, 2, 3)]}
 
 
-@pytest.mark.watertight("step 0, which schedulers ask for before the first step")
+@pytest.mark.watertight("step 0, which schedulers pass before the first step")
 def test_step_0(answer, factored):
-    """A scheduler asks for step 0 before the first step, and gets what step 1 gets."""
+    """Step 0, which a scheduler passes before the first step, has the learning rate of step 1."""
     return {f"at step {step}": plain(answer.rate(step, **factored)) for step in (0, 1)}
 
 
 def test_warm_up(answer, factored, warmups):
-    """Long or short, the warm-up ends at the step that `warmup` says."""
+    """The warm-up ends at step `warmup`, however long it is."""
     return {
         f"warm-up {number}": [
             plain(answer.rate(step, **(factored | {"warmup": warmup})))
@@ -146,16 +146,16 @@ def test_warm_up(answer, factored, warmups):
 
 @pytest.mark.watertight("a warm-up of a single step")
 def test_warm_up_of_one_step(answer, factored):
-    """With a warm-up of one step the rate falls at once."""
+    """With a warm-up of one step, the learning rate decays from the start."""
     at_once = factored | {"warmup": 1}
     return {"rates": [plain(answer.rate(step, **at_once)) for step in (1, 2, 3)]}
 
 
 def test_late(answer, factored, late):
-    """Millions of steps on, the rate is small, and falls ever more slowly."""
+    """After millions of steps, the learning rate is small, and decays ever more slowly."""
     return {"rates": [plain(answer.rate(step, **factored)) for step in late]}
 
 
 def test_whole_numbers(answer, whole_factor, rising, falling):
-    """Where everything given is a whole number, the rate is a float all the same."""
+    """Even if all arguments are integers, the learning rate is a float."""
     return {"rates": [plain(answer.rate(**step, **whole_factor)) for step in (rising, falling)]}

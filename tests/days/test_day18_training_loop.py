@@ -195,7 +195,8 @@ def lr(draw):
 
 @pytest.mark.constant("kind of the result", "a float, whatever is in it")
 def test_one_batch(answer, build, sizes, one_pair):
-    """Without an optimizer: the summed loss of a batch over its real target tokens, a float."""
+    """Without an optimizer, the result is a float: the summed loss divided by the number of real target
+    tokens."""
     model = build(tiny, sizes)
     mean = answer.run_epoch(made(one_pair), model, summed)
     return {
@@ -205,14 +206,14 @@ def test_one_batch(answer, build, sizes, one_pair):
 
 
 def test_uneven_batches(answer, build, sizes, pairs):
-    """The mean is one over tokens: a batch counts by what is in it."""
+    """The mean is over tokens, so a batch with more tokens has more weight."""
     model = build(tiny, sizes)
     mean = answer.run_epoch(made(pairs), model, summed)
     return {"mean loss per token": in_its_digits(mean, model)}
 
 
 def test_what_the_loss_is_given(answer, build, sizes, pairs):
-    """The loss gets log-probabilities `(B·T, V)` and targets `(B·T,)`, batch after batch."""
+    """The loss gets log-probabilities `(B·T, V)` and targets `(B·T,)` for each batch."""
     model = build(tiny, sizes)
     witness = Witness(model)
     answer.run_epoch(made(pairs), model, witness)
@@ -221,7 +222,7 @@ def test_what_the_loss_is_given(answer, build, sizes, pairs):
 
 @pytest.mark.constant("batches in training mode", "none: this is evaluation")
 def test_evaluation_mode(answer, build, sizes, pairs):
-    """Without an optimizer the model is in evaluation mode, in which nothing is dropped."""
+    """Without an optimizer, the model is in evaluation mode, so dropout is inactive."""
     model = build(tiny, sizes, dropout=1.0)
     witness = Witness(model)
     mean = answer.run_epoch(made(pairs), model, witness)
@@ -233,7 +234,7 @@ def test_evaluation_mode(answer, build, sizes, pairs):
 
 @pytest.mark.constant("losses that could be differentiated", "none: nobody will")
 def test_measuring_alone(answer, build, sizes, pairs):
-    """Without an optimizer no gradient is computed, and the parameters are what they were."""
+    """Without an optimizer, no gradient is computed, and the parameters do not change."""
     model = build(tiny, sizes)
     witness = Witness(model)
     answer.run_epoch(made(pairs), model, witness)
@@ -246,7 +247,7 @@ def test_measuring_alone(answer, build, sizes, pairs):
 
 @pytest.mark.watertight("batches without a single real target")
 def test_batch_without_a_token(answer, build, sizes, with_an_empty_one):
-    """A batch in which there is only padding to predict adds nothing, to the loss or to the tokens."""
+    """A batch whose targets are all padding adds nothing to the loss or to the number of tokens."""
     model = build(tiny, sizes)
     mean = answer.run_epoch(made(with_an_empty_one), model, summed)
     return {"mean loss per token": in_its_digits(mean, model)}
@@ -256,7 +257,7 @@ def test_batch_without_a_token(answer, build, sizes, with_an_empty_one):
 
 
 def test_one_step(answer, build, sizes, one_pair, lr):
-    """With an optimizer: one step along the gradient of the batch's mean loss per token."""
+    """With an optimizer, a step uses the gradient of the batch's mean loss per token."""
     model = build(tiny, sizes)
     answer.run_epoch(made(one_pair), model, summed, torch.optim.SGD(model.parameters(), lr))
     return {"parameters": trained(model)}
@@ -264,7 +265,7 @@ def test_one_step(answer, build, sizes, one_pair, lr):
 
 @pytest.mark.watertight("sizes of one, where an axis is easily lost")
 def test_one_token(answer, build, sizes, one_token, lr):
-    """A batch with a single token to predict trains like any other."""
+    """A batch with a single token to predict trains like any other batch."""
     model = build(tiny, sizes)
     answer.run_epoch(made(one_token), model, summed, torch.optim.SGD(model.parameters(), lr))
     return {"parameters": trained(model)}
@@ -272,7 +273,7 @@ def test_one_token(answer, build, sizes, one_token, lr):
 
 @pytest.mark.parametrize("before", ["evaluation", "training"])
 def test_training_mode(answer, build, sizes, pairs, lr, before):
-    """With an optimizer the model is in training mode, whatever it was in before, and dropout drops."""
+    """With an optimizer, the model is in training mode, whatever its mode was before."""
     model = build(tiny, sizes, dropout=1.0).train(before == "training")
     witness = Witness(model)
     optimizer = torch.optim.SGD(model.parameters(), lr)
@@ -285,7 +286,7 @@ def test_training_mode(answer, build, sizes, pairs, lr, before):
 
 
 def test_a_step_for_each_batch(answer, build, sizes, pairs, lr):
-    """Each batch has a step of its own, from a gradient of its own."""
+    """Each batch has its own step, with its own gradient."""
     model = build(tiny, sizes)
     optimizer = Counting(model.parameters(), lr)
     mean = answer.run_epoch(made(pairs), model, summed, optimizer)
@@ -296,9 +297,9 @@ def test_a_step_for_each_batch(answer, build, sizes, pairs, lr):
     }
 
 
-@pytest.mark.watertight("gradients that somebody else's `backward` has left behind")
+@pytest.mark.watertight("gradients that an earlier `backward` has left")
 def test_gradients_from_before(answer, build, sizes, one_pair, lr):
-    """Gradients from before the call have no part in the first step."""
+    """Gradients from before the call do not influence the first step."""
     model = build(tiny, sizes)
     for parameter in model.parameters():
         parameter.grad = parameter.detach().clone()
@@ -308,7 +309,7 @@ def test_gradients_from_before(answer, build, sizes, one_pair, lr):
 
 @pytest.mark.watertight("batches without a single real target")
 def test_group_without_a_token(answer, build, sizes, with_an_empty_one, lr):
-    """Where there is only padding to predict the gradient is 0, and what was learned before is kept."""
+    """If all targets are padding, the gradient is 0, and earlier steps keep their effect."""
     model = build(tiny, sizes)
     loss = LabelSmoothing(sizes["vocab"], PAD, 0.1)
     optimizer = torch.optim.SGD(model.parameters(), lr)
@@ -320,7 +321,7 @@ def test_group_without_a_token(answer, build, sizes, with_an_empty_one, lr):
 
 
 def test_one_group(answer, build, sizes, three_pairs, lr):
-    """Batches accumulated give the step that one batch of all their sequences would give."""
+    """Accumulating batches has the same result as one batch of all their sequences."""
     model = build(tiny, sizes)
     optimizer = torch.optim.SGD(model.parameters(), lr)
     mean = answer.run_epoch(made(three_pairs), model, summed, optimizer, accumulate=3)
@@ -329,7 +330,7 @@ def test_one_group(answer, build, sizes, three_pairs, lr):
 
 @pytest.mark.constant("steps of the optimizer", "two groups, whatever is in them")
 def test_two_groups(answer, build, sizes, lr, four_pairs):
-    """After each group comes a step; the next group begins without a gradient."""
+    """A step follows each group; the next group begins without gradients."""
     model = build(tiny, sizes)
     optimizer = Counting(model.parameters(), lr)
     mean = answer.run_epoch(made(four_pairs), model, summed, optimizer, accumulate=2)
@@ -343,7 +344,7 @@ def test_two_groups(answer, build, sizes, lr, four_pairs):
 @pytest.mark.parametrize("accumulate", [2, 3])
 @pytest.mark.constant("steps of the optimizer", "two groups, the second one smaller")
 def test_last_group(answer, build, sizes, one_too_few, lr, accumulate):
-    """The last group has its step too, also where it is smaller than the others."""
+    """The last group has its step, too, even if it is smaller than the others."""
     model = build(tiny, sizes)
     optimizer = Counting(model.parameters(), lr)
     mean = answer.run_epoch(made(one_too_few), model, summed, optimizer, accumulate=accumulate)
@@ -355,7 +356,7 @@ def test_last_group(answer, build, sizes, one_too_few, lr, accumulate):
 
 
 def test_fewer_than_a_group(answer, build, sizes, pairs, lr):
-    """Fewer batches than `accumulate` are one group, divided by the group's tokens."""
+    """Fewer batches than `accumulate` form one group, whose loss is divided by its tokens."""
     model = build(tiny, sizes)
     optimizer = torch.optim.SGD(model.parameters(), lr)
     mean = answer.run_epoch(made(pairs), model, summed, optimizer, accumulate=2 * len(pairs))
@@ -364,7 +365,7 @@ def test_fewer_than_a_group(answer, build, sizes, pairs, lr):
 
 @pytest.mark.watertight("batches without a single real target")
 def test_group_with_an_empty_batch(answer, build, sizes, with_an_empty_one, lr):
-    """A batch of nothing but padding spoils no group: it adds nothing."""
+    """A batch that is all padding adds nothing to its group."""
     model = build(tiny, sizes)
     optimizer = torch.optim.SGD(model.parameters(), lr)
     mean = answer.run_epoch(made(with_an_empty_one), model, summed, optimizer, accumulate=2)
@@ -373,7 +374,7 @@ def test_group_with_an_empty_batch(answer, build, sizes, with_an_empty_one, lr):
 
 @pytest.mark.constant("steps of the optimizer", "two groups, the second one smaller")
 def test_momentum(answer, build, sizes, three_pairs, lr):
-    """An optimizer that remembers earlier steps gets each group's gradient once, and nothing between."""
+    """An optimizer with running means gets each group's gradient exactly once."""
     model = build(tiny, sizes)
     optimizer = Counting(model.parameters(), lr / 4, momentum=0.9, weight_decay=0.1)
     answer.run_epoch(made(three_pairs), model, summed, optimizer, accumulate=2)
@@ -381,7 +382,7 @@ def test_momentum(answer, build, sizes, three_pairs, lr):
 
 
 def test_one_pass(answer, build, sizes, pairs, lr):
-    """Batches may come from a generator, which knows no length and can be read only once."""
+    """Batches may come from a generator, which has no length and can be read only once."""
     model = build(tiny, sizes)
     optimizer = torch.optim.SGD(model.parameters(), lr)
     stream = (batch for batch in made(pairs))
@@ -406,7 +407,7 @@ def test_scheduler(answer, build, sizes, pairs, lr, accumulate):
 
 
 def test_epochs(answer, build, sizes, pairs, lr):
-    """Train, measure, train, measure: no epoch leaves anything behind but the parameters."""
+    """Alternating training and evaluation changes nothing except the parameters."""
     model = build(tiny, sizes)
     optimizer = torch.optim.SGD(model.parameters(), lr)
     means = []
@@ -420,7 +421,7 @@ def test_epochs(answer, build, sizes, pairs, lr):
 
 
 def test_transformer(answer, build, sizes, two_pairs, lr):
-    """A small Transformer, trained with smoothed labels."""
+    """A small Transformer trains with smoothed labels."""
     vocab = sizes["vocab"]
     model = build(make_model, vocab, vocab, n=1, d_model=4, d_ff=6, h=2, dropout=0.0)
     loss = LabelSmoothing(vocab, PAD, 0.1)
@@ -431,15 +432,15 @@ def test_transformer(answer, build, sizes, two_pairs, lr):
 
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_dtype(answer, build, sizes, one_pair, lr, dtype):
-    """Parameters keep their dtype; a step in halves is that of float32, rounded."""
+    """Parameters keep their dtype; a step in half precision is the float32 step, rounded."""
     model = build(tiny, sizes, dtype=dtype)
     answer.run_epoch(made(one_pair), model, summed, torch.optim.SGD(model.parameters(), lr))
     return {"parameters": trained(model)}
 
 
-@pytest.mark.watertight("half precision, whose sums overflow soon")
+@pytest.mark.watertight("half precision, in which sums overflow soon")
 def test_total_of_halves(answer, build, sizes, full_pairs):
-    """Losses that float16 can hold may add up to more than it can hold: 65504."""
+    """Losses in float16 may add up to more than its maximum, 65504."""
     model = build(tiny, sizes, dtype="float16")
     each = 17_500 / full_pairs[0]["tgt"][:, 1:].numel()  # so that a batch comes to about 35 000
 

@@ -198,20 +198,20 @@ def sentences(draw, vocabularies):
 
 
 def test_likeliest_tokens(answer, no_end):
-    """Each row generates the most likely token, then the one that is most likely after that."""
+    """Each row generates the most likely token in every step."""
     model, call = staged(no_end)
     return {"tokens": answer.greedy_decode(model, **call)}
 
 
-@pytest.mark.watertight("room for a single token")
+@pytest.mark.watertight("a `max_len` of a single token")
 def test_start_alone(answer, start_alone):
-    """`max_len` counts the start symbol: with room for one token, that is all."""
+    """`max_len` counts the start symbol: with a `max_len` of 1, the result is the start symbol."""
     model, call = staged(start_alone)
     return {"tokens": answer.greedy_decode(model, **call)}
 
 
 def test_longer_than_the_source(answer, much_from_little):
-    """How much is said does not hang on how long the source is."""
+    """The length of the output does not depend on the length of the source."""
     model, call = staged(much_from_little)
     return {"tokens": answer.greedy_decode(model, **call)}
 
@@ -222,9 +222,9 @@ def test_source_mask(answer, hidden_tokens):
     return {"tokens": answer.greedy_decode(model, **call)}
 
 
-@pytest.mark.watertight("ids in another integer dtype, as a data loader may keep them")
+@pytest.mark.watertight("ids in a different integer dtype, as a data loader may return them")
 def test_whole_numbers(answer, short_integers):
-    """Tokens are int64, whatever integers the source is made of."""
+    """Tokens are int64, whatever integer dtype the source has."""
     model, call = staged(short_integers)
     return {"tokens": answer.greedy_decode(model, **call)}
 
@@ -233,19 +233,19 @@ def test_whole_numbers(answer, short_integers):
 
 
 def test_one_row(answer, one_row):
-    """A row stops when it has said `end`, which it keeps."""
+    """A row stops after `end`, which it keeps."""
     model, call = staged(one_row)
     return {"tokens": answer.greedy_decode(model, **call)}
 
 
 def test_rows_end_apart(answer, ends):
-    """Each row stops at its own `end` and is 0 from there on; all stop when the last one has."""
+    """Each row stops at its own `end`, followed by 0; decoding stops when all rows have ended."""
     model, call = staged(ends)
     return {"tokens": answer.greedy_decode(model, **call)}
 
 
 def test_all_end_at_once(answer, all_at_once):
-    """Where every row says `end` at once, start and end are all there is."""
+    """If every row generates `end` first, the result has only start and end."""
     model, call = staged(all_at_once)
     return {"tokens": answer.greedy_decode(model, **call)}
 
@@ -268,14 +268,14 @@ def test_dtype(answer, of_dtype, dtype):
 
 @pytest.mark.constant("steps that could be differentiated", "none: nobody will")
 def test_no_gradient(answer, ends):
-    """No gradient is kept of anything."""
+    """No gradient is recorded."""
     model, call = staged(ends, nn.Parameter(ends["scores"].clone()))
     tokens = answer.greedy_decode(model, **call)
     return {"steps that could be differentiated": model.differentiable, "tokens": tokens}
 
 
 def test_transformer(answer, build, vocabularies, sentences):
-    """A Transformer is asked as it was trained: no position sees a later one."""
+    """A Transformer is called with a causal mask, as in training."""
     model = build(make_model, *vocabularies, n=2, d_model=8, d_ff=12, h=2, dropout=0.0)
     with torch.no_grad():  # without biases it says many things; it never says padding
         for name, vector in model.named_parameters():

@@ -528,25 +528,25 @@ def sentences(draw):
 
 
 def test_beam_of_one(answer, greedy_rows):
-    """A beam of one is greedy decoding: each row ends by itself, and has 0 after its end."""
+    """A beam of one is greedy decoding: each row ends separately, and has 0 after its end."""
     return {"tokens": answer.beam_search(Script(greedy_rows["log_probs"]), **greedy_rows["call"])}
 
 
-@pytest.mark.watertight("room for a single token")
+@pytest.mark.watertight("a `max_len` of a single token")
 def test_start_alone(answer, start_alone):
-    """`max_len` counts the start symbol: with room for one token, that is all."""
+    """`max_len` counts the start symbol: with a `max_len` of 1, the result is the start symbol."""
     return {"tokens": answer.beam_search(Script(start_alone["log_probs"]), **start_alone["call"])}
 
 
-@pytest.mark.watertight("room for one token after the start")
+@pytest.mark.watertight("a `max_len` of one token after the start")
 def test_one_place(answer, one_place):
-    """With room for one more token, it is the most likely one, whether the end or not."""
+    """With a `max_len` of 2, the only new token is the most likely one, even if it is the end."""
     return {"tokens": answer.beam_search(Script(one_place["log_probs"]), **one_place["call"])}
 
 
-@pytest.mark.watertight("ids in another integer dtype, as a data loader may keep them")
+@pytest.mark.watertight("ids in a different integer dtype, as a data loader may return them")
 def test_whole_numbers(answer, short_integers):
-    """Tokens are int64, whatever integers the source is made of."""
+    """Tokens are int64, whatever integer dtype the source has."""
     model = Script(short_integers["log_probs"])
     return {"tokens": answer.beam_search(model, **short_integers["call"])}
 
@@ -555,12 +555,12 @@ def test_whole_numbers(answer, short_integers):
 
 
 def test_garden_path(answer, garden_path):
-    """A beam of two finds what greedy decoding misses: the likelier beginning comes to less."""
+    """A beam of two finds a better sequence whose first token is less likely."""
     return {"tokens": answer.beam_search(Script(garden_path["log_probs"]), **garden_path["call"])}
 
 
 def test_garden_further_on(answer, garden_further_on):
-    """All continuations of a row compete: both places may go to those of one hypothesis."""
+    """All continuations of a row compete: both places may go to continuations of one hypothesis."""
     model = Script(garden_further_on["log_probs"])
     return {"tokens": answer.beam_search(model, **garden_further_on["call"])}
 
@@ -575,21 +575,21 @@ def test_batch(answer, everything):
     return {"tokens": answer.beam_search(Script(everything["log_probs"]), **everything["call"])}
 
 
-@pytest.mark.watertight("a beam wider than the vocabulary, which fills up as it goes on")
+@pytest.mark.watertight("a beam wider than the vocabulary, which fills up in later steps")
 def test_wider_than_the_vocabulary(answer, wider_than_the_vocabulary):
-    """A beam may be wider than the vocabulary; it fills up as it continues."""
+    """A beam may be wider than the vocabulary; it fills up in later steps."""
     model = Script(wider_than_the_vocabulary["log_probs"])
     return {"tokens": answer.beam_search(model, **wider_than_the_vocabulary["call"])}
 
 
 @pytest.mark.parametrize("beam", [2, 3, 4])
 def test_crowd(answer, crowd, beam):
-    """The `beam` most likely hypotheses are extended, and no other, however it might continue."""
+    """Only the `beam` most likely hypotheses are extended."""
     return {"tokens": answer.beam_search(Script(crowd["log_probs"]), **crowd["call"])}
 
 
 def test_usual_beam(answer, usual_beam):
-    """Where nothing is said of it, four are followed."""
+    """By default, the beam has four hypotheses."""
     return {"tokens": answer.beam_search(Script(usual_beam["log_probs"]), **usual_beam["call"])}
 
 
@@ -603,17 +603,17 @@ def test_source_mask(answer, hidden_tokens):
 
 
 def test_rows_end_apart(answer, ends):
-    """Each row keeps its `end` and is 0 from there on."""
+    """Each row keeps its `end`, followed by 0."""
     return {"tokens": answer.beam_search(Script(ends["log_probs"]), **ends["call"])}
 
 
 def test_soon_over(answer, soon_over):
-    """The result is as long as the longest of what is returned, not of what was tried."""
+    """The result is as long as the longest returned hypothesis, not as the longest one tried."""
     return {"tokens": answer.beam_search(Script(soon_over["log_probs"]), **soon_over["call"])}
 
 
 def test_rising(answer, rising):
-    """A hypothesis that has ended stays so, at its length, whichever of its row it overtakes."""
+    """A finished hypothesis keeps its length and its score."""
     return {"tokens": answer.beam_search(Script(rising["log_probs"]), **rising["call"])}
 
 
@@ -628,45 +628,45 @@ def test_best_not_first(answer, later_is_better):
 
 @pytest.mark.parametrize("alpha", [0.0, 0.6, 1.0, 2.5])
 def test_alpha(answer, races, alpha):
-    """The larger alpha is, the longer a hypothesis may be for the same log-probability."""
+    """A larger alpha favors longer hypotheses with the same log-probability."""
     return {"tokens": answer.beam_search(Script(races["log_probs"]), **races["call"])}
 
 
 def test_usual_alpha(answer, usual_penalty):
-    """Where nothing is said of it, alpha is 0.6."""
+    """By default, alpha is 0.6."""
     model = Script(usual_penalty["log_probs"])
     return {"tokens": answer.beam_search(model, **usual_penalty["call"])}
 
 
-@pytest.mark.watertight("races so close that one token more or less in the length decides them")
+@pytest.mark.watertight("scores so close that one token more or less in the length decides")
 def test_what_counts(answer, close_races):
-    """The length counts the tokens after the start symbol, and the end is one of them."""
+    """The length counts the tokens after the start symbol, including the end."""
     return {"tokens": answer.beam_search(Script(close_races["log_probs"]), **close_races["call"])}
 
 
 @pytest.mark.watertight("hypotheses that are cut off, which should win when they are better")
 def test_cut_off(answer, cut_off):
-    """A hypothesis that is cut off at `max_len` is worth what one that ended would be worth."""
+    """A hypothesis that is cut off at `max_len` is scored like one that ended."""
     return {"tokens": answer.beam_search(Script(cut_off["log_probs"]), **cut_off["call"])}
 
 
-@pytest.mark.watertight("a late winner, which a search that stops early never sees")
+@pytest.mark.watertight("a late winner, which a search that stops early never finds")
 def test_overtaken_at_last(answer, overtaken_at_last):
-    """An unfinished hypothesis may still win by its length: only one that cannot is abandoned."""
+    """An unfinished hypothesis is dropped only if it cannot win, even by becoming longer."""
     model = Script(overtaken_at_last["log_probs"])
     return {"tokens": answer.beam_search(model, **overtaken_at_last["call"])}
 
 
-@pytest.mark.watertight("a late winner, which a search that stops early never sees")
+@pytest.mark.watertight("a late winner, which a search that stops early never finds")
 def test_overtaken_soon(answer, overtaken_soon):
-    """An unfinished hypothesis is not compared with a finished one by its bare log-probability."""
+    """An unfinished hypothesis is not compared with a finished one by its log-probability alone."""
     model = Script(overtaken_soon["log_probs"])
     return {"tokens": answer.beam_search(model, **overtaken_soon["call"])}
 
 
-@pytest.mark.watertight("a late winner, which a search that stops early never sees")
+@pytest.mark.watertight("a late winner, which a search that stops early never finds")
 def test_overtaken_by_one_left(answer, overtaken_by_one_left):
-    """As many hypotheses as the beam holds have ended, and one that continues still wins."""
+    """Even if as many hypotheses have ended as the beam is wide, an unfinished one can still win."""
     model = Script(overtaken_by_one_left["log_probs"])
     return {"tokens": answer.beam_search(model, **overtaken_by_one_left["call"])}
 
@@ -679,7 +679,7 @@ def test_dtype(answer, of_dtype, dtype):
 
 @pytest.mark.parametrize("dtype", HALVES)
 def test_many_small_steps(answer, small_steps, dtype):
-    """In half precision log-probabilities are added up in float32: small ones count, too."""
+    """In half precision, log-probabilities are added up in float32, so that small ones count."""
     return {"tokens": answer.beam_search(Chain(small_steps["log_probs"]), **small_steps["call"])}
 
 
@@ -688,7 +688,7 @@ def test_many_small_steps(answer, small_steps, dtype):
 
 @pytest.mark.constant("steps that could be differentiated", "none: nobody will")
 def test_no_gradient(answer, ends):
-    """No gradient is kept of anything."""
+    """No gradient is recorded."""
     model = Script(nn.Parameter(ends["log_probs"].clone()))
     tokens = answer.beam_search(model, **ends["call"])
     return {"steps that could be differentiated": model.differentiable, "tokens": tokens}

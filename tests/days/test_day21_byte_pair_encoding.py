@@ -194,45 +194,45 @@ def broken(draw):
 
 
 def test_commonest_pair(answer, two_pairs):
-    """The first merge is the commonest pair of neighbors, wherever it stands."""
+    """The first merge is the most frequent pair of neighbors, wherever it occurs."""
     bpe = answer.train_bpe(two_pairs["text"], 257)
     return {"first merge": bpe.decode([256]), "ids": written(bpe.encode(two_pairs["text"]))}
 
 
 def test_merges_of_merges(answer, sentence):
-    """After each merge pairs are counted again, with the new id among them; spaces are bytes like others."""
+    """After each merge, pairs are counted again, including the new id; spaces are ordinary bytes."""
     bpe = answer.train_bpe(sentence["text"], 256 + 40)
     return {"merges": spelled(bpe, 40), "ids": written(bpe.encode(sentence["text"]))}
 
 
 @pytest.mark.watertight("a vocabulary without any merge")
 def test_no_merges(answer, sentence):
-    """A vocabulary of 256 is the bytes alone."""
+    """A vocabulary of 256 consists of only the bytes."""
     bpe = answer.train_bpe(sentence["text"], 256)
     return {"ids": written(bpe.encode(sentence["text"]))}
 
 
 def test_ties(answer, ties):
-    """Of pairs that are equally common the one that occurs first is merged."""
+    """Of equally frequent pairs, the pair that occurs first is merged."""
     bpe = answer.train_bpe(**ties)
     return {"merges": spelled(bpe, 3), "ids": written(bpe.encode(ties["text"]))}
 
 
 def test_overlapping_pairs_count(answer, overlapping):
-    """`aaaa` has three pairs of neighbors, though only two can be merged."""
+    """`aaaa` has three pairs of neighbors, although only two can be merged."""
     bpe = answer.train_bpe(overlapping["text"], 257)
     return {"first merge": bpe.decode([256]), "ids": written(bpe.encode(overlapping["text"]))}
 
 
 def test_run_of_one_letter(answer, run):
-    """Pairs are merged from left to right, and no letter is used twice."""
+    """Pairs are merged from left to right, without using a letter twice."""
     bpe = answer.train_bpe(run["text"], 257)
     return {"first merge": bpe.decode([256]), "ids": written(bpe.encode(run["text"]))}
 
 
 @pytest.mark.watertight("a text so short that every pair is merged before the vocabulary is full")
 def test_pairs_that_occur_once(answer, short):
-    """Pairs that occur once merge too, until the text is a single id; then it stops."""
+    """Pairs that occur once are merged, too, until the text is a single id."""
     bpe = answer.train_bpe(**short)
     return {
         "merges": spelled(bpe, len(short["text"]) - 1),
@@ -242,27 +242,27 @@ def test_pairs_that_occur_once(answer, short):
 
 @pytest.mark.watertight("an empty text, from which there is nothing to learn")
 def test_learning_from_nothing(answer, other):
-    """From an empty text nothing is learned, and every other text is still encoded."""
+    """An empty text gives no merges, and any text can still be encoded."""
     bpe = answer.train_bpe("", 300)
     return {"ids": written(bpe.encode(other["other"]))}
 
 
 def test_another_text(answer, sentence, other):
-    """What was learned from one text serves for another, unknown characters and all."""
+    """Merges from one text work for another text, even with unknown characters."""
     bpe = answer.train_bpe(sentence["text"], 256 + 20)
     ids = list(bpe.encode(other["other"]))
     return {"ids": written(ids), "back": bpe.decode(ids)}
 
 
 def test_any_script(answer, scripts):
-    """Bytes are merged, not characters: any script, line ends, the NUL character, and back without loss."""
+    """Bytes are merged, not characters, so any text can be encoded and decoded without loss."""
     bpe = answer.train_bpe(scripts["text"], 256 + 25)
     ids = list(bpe.encode(scripts["text"]))
     return {"ids": written(ids), "back": bpe.decode(ids)}
 
 
 def test_upper_case(answer, both_cases):
-    """An upper-case letter is another byte, and merges with its own kind."""
+    """An upper-case letter is a different byte, with its own merges."""
     return {"merges": spelled(answer.train_bpe(both_cases["text"], 256 + 3), 3)}
 
 
@@ -277,57 +277,57 @@ def test_bytes(answer, scripts):
 
 
 def test_encode(answer, merges_and_text):
-    """Merges apply by their rank, those of merges after those they are made of."""
+    """Merges apply by rank, after the merges that form their parts."""
     bpe = answer.BPE(merges_and_text["merges"])
     return {"ids": written(bpe.encode(merges_and_text["text"]))}
 
 
 def test_rank_comes_before_place(answer, rank_against_place):
-    """The merge learned first is applied first, not the one that stands first."""
+    """The merge that was learned first is applied first, not the one that occurs first in the text."""
     bpe = answer.BPE(rank_against_place["merges"])
     return {"ids": written(bpe.encode(rank_against_place["text"]))}
 
 
 def test_rank_comes_before_length(answer, rank_against_length):
-    """Nor does the one that spells most go first."""
+    """The merge with the longest spelling does not come first."""
     bpe = answer.BPE(rank_against_length["merges"])
     return {"ids": written(bpe.encode(rank_against_length["text"]))}
 
 
 def test_rank_comes_before_left(answer, rank_against_left):
-    """A known piece that begins further left has to wait for the merge learned first, too."""
+    """A known piece further left also waits for the merge that was learned first."""
     bpe = answer.BPE(rank_against_left["merges"])
     return {"ids": written(bpe.encode(rank_against_left["text"]))}
 
 
 def test_encode_a_run(answer, run_and_merge):
-    """In a run of one letter every second pair is merged, from the left."""
+    """In a run of one letter, every second pair is merged, from the left."""
     bpe = answer.BPE(run_and_merge["merges"])
     return {"ids": written(bpe.encode(run_and_merge["text"]))}
 
 
 def test_decode(answer, merges_and_text):
-    """An id spells what its two parts spell, the left one first."""
+    """The bytes of an id are those of its two parts, the left part first."""
     bpe = answer.BPE(merges_and_text["merges"])
     return {"merges": spelled(bpe, len(merges_and_text["merges"]))}
 
 
 @pytest.mark.watertight("ids that begin or end within a character")
 def test_halves_of_characters(answer, halves):
-    """Ids may begin or end within a character: all bytes are joined before they are read."""
+    """Ids may begin or end within a character, so all bytes are joined before they are decoded."""
     bpe = answer.BPE(halves["merges"])
     ids = list(bpe.encode(halves["text"]))
     return {"ids": written(ids), "back": bpe.decode(ids)}
 
 
 def test_invalid_bytes(answer, broken):
-    """Bytes that are not UTF-8 become U+FFFD, and the rest is kept."""
+    """Bytes that are not valid UTF-8 become U+FFFD, and the rest is kept."""
     return {"text": answer.BPE([]).decode(broken["ids"])}
 
 
 @pytest.mark.watertight("an empty text and no ids")
 @pytest.mark.constant("ids", "text", "of nothing comes nothing")
 def test_nothing(answer, merges_and_text):
-    """No text has no ids, and no ids no text."""
+    """An empty text has no ids, and an empty list of ids decodes to an empty text."""
     bpe = answer.BPE(merges_and_text["merges"])
     return {"ids": written(bpe.encode("")), "text": bpe.decode([]), "last": bpe.decode([256])}

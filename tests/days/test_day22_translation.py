@@ -292,7 +292,7 @@ def a_pair(draw):
 
 
 def test_bleu(answer, one_stream):
-    """The geometric mean of four precisions over the whole corpus, times the brevity penalty."""
+    """The score is the geometric mean of four precisions over the corpus, times the brevity penalty."""
     return {"score": score(answer.bleu(**one_stream))}
 
 
@@ -302,45 +302,45 @@ def test_too_short(answer, too_short):
 
 
 def test_too_long(answer, too_long):
-    """Who says too much is not rewarded, nor punished twice: precision has seen to it."""
+    """The brevity penalty is at most 1: output that is too long only loses precision."""
     return {"score": score(answer.bleu(**too_long))}
 
 
 @pytest.mark.parametrize("streams", [2, 3])
 def test_several_references(answer, several_streams, streams):
-    """With several streams of references a match with any of them counts."""
+    """With several streams of references, a match with any of them counts."""
     return {"score": score(answer.bleu(**several_streams))}
 
 
 def test_repeated_words(answer, repeated):
-    """A word counts at most as often as the one reference has it that has it most often."""
+    """A word counts at most as often as it occurs in the reference that contains it most often."""
     return {"score": score(answer.bleu(**repeated))}
 
 
 def test_closest_reference(answer, far_and_near):
-    """For the brevity penalty the reference closest in length counts."""
+    """The brevity penalty uses the reference that is closest in length."""
     return {"score": score(answer.bleu(**far_and_near))}
 
 
 @pytest.mark.watertight("references that are equally close in length")
 def test_equally_close_references(answer, equally_close):
-    """Of two references that are equally close in length the shorter one counts."""
+    """Of two references that are equally close in length, the shorter one is used."""
     return {"score": score(answer.bleu(**equally_close))}
 
 
-@pytest.mark.watertight("orders without any match, as a small or a bad corpus has them")
+@pytest.mark.watertight("orders without any match, as in a small or a bad corpus")
 @pytest.mark.parametrize("longest", [3, 2, 1])
 def test_without_long_matches(answer, without_long_matches, longest):
-    """Orders without a match are smoothed: the first counts half a match, the second a quarter."""
+    """Orders without a match are smoothed: the first counts as half a match, the second as a quarter."""
     return {"score": score(answer.bleu(**without_long_matches))}
 
 
-@pytest.mark.watertight("translations in which nothing is right")
+@pytest.mark.watertight("translations without any match")
 @pytest.mark.constant(
     "score of strangers", "score of three words", "nothing matches, nothing counts"
 )
 def test_no_score(answer, strangers, brief, one_stream):
-    """Where nothing matches at all, or there is no run of four words, the score is 0."""
+    """If nothing matches at all, or no hypothesis has four words, the score is 0."""
     return {
         "score of strangers": score(answer.bleu(**strangers)),
         "score of three words": score(answer.bleu(**brief)),
@@ -358,19 +358,19 @@ def test_perfect_score(answer, one_stream):
     }
 
 
-@pytest.mark.watertight("a hypothesis without a word")
+@pytest.mark.watertight("an empty hypothesis")
 def test_empty_hypothesis(answer, with_a_silent_one):
-    """Counts are added up over the corpus before anything is divided, an empty hypothesis and all."""
+    """Counts are added up over the corpus before the division, including empty hypotheses."""
     return {"score": score(answer.bleu(**with_a_silent_one))}
 
 
 def test_capitals(answer, capitals):
-    """Upper and lower case differ."""
+    """Case matters."""
     return {"score": score(answer.bleu(**capitals))}
 
 
 def test_tokens(answer, odd_words):
-    """Tokens are those of mteval-v13a: punctuation stands alone, but not within numbers."""
+    """Tokens are those of mteval-v13a: punctuation is separate, except within numbers."""
     return {"score": score(answer.bleu(**odd_words))}
 
 
@@ -381,7 +381,7 @@ def test_tokens(answer, odd_words):
 @pytest.mark.constant("an empty batch", "batches beyond the limit", "there is none")
 @pytest.mark.constant("batches of nothing", "there are none")
 def test_one_pair_and_none(answer, a_pair):
-    """One pair is one batch; without pairs there is none."""
+    """One pair is one batch; without pairs there are no batches."""
     nothing = list(answer.token_batches([], a_pair["max_tokens"]))
     batches = list(answer.token_batches(**a_pair))
     return facts(batches, **a_pair) | {"batches of nothing": len(nothing)}
@@ -389,31 +389,31 @@ def test_one_pair_and_none(answer, a_pair):
 
 @pytest.mark.constant("an empty batch", "batches beyond the limit", "there is none")
 def test_batches(answer, pairs):
-    """Every pair is in one batch, whole, and no batch is larger than the limit once it is padded."""
+    """Every pair is in exactly one batch, complete, and no padded batch exceeds the limit."""
     return facts(answer.token_batches(**pairs), **pairs)
 
 
 @pytest.mark.constant("an empty batch", "batches beyond the limit", "there is none")
 def test_equal_pairs(answer, equal_pairs):
-    """A pair that occurs several times is batched as often."""
+    """A pair that occurs several times is in the batches just as often."""
     return facts(answer.token_batches(**equal_pairs), **equal_pairs)
 
 
 @pytest.mark.constant("an empty batch", "batches beyond the limit", "there is none")
 def test_crossed_lengths(answer, crossed):
-    """Padding counts: source and target are each as long as the longest of the batch."""
+    """Padding counts: every source and target is as long as the longest in its batch."""
     return facts(answer.token_batches(**crossed), **crossed)
 
 
 @pytest.mark.constant("an empty batch", "batches beyond the limit", "there is none")
 def test_shrinking_targets(answer, shrinking):
-    """The longest source and the longest target count, also where they are of different pairs."""
+    """The longest source and the longest target count, even if they are in different pairs."""
     return facts(answer.token_batches(**shrinking), **shrinking)
 
 
 @pytest.mark.constant("an empty batch", "batches beyond the limit", "there is none")
 def test_unlike_pairs(answer, unlike):
-    """Two pairs fit together if both do once they are padded to the longer source and the longer target."""
+    """Two pairs fit together if both fit when padded to the longer source and the longer target."""
     return facts(answer.token_batches(**unlike), **unlike)
 
 
@@ -426,7 +426,7 @@ def test_long_targets(answer, lopsided):
 @pytest.mark.constant("padding", "batches", "a coarse judgment, so that every good order passes")
 @pytest.mark.constant("an empty batch", "batches beyond the limit", "there is none")
 def test_good_company(answer, by_turns):
-    """Short pairs go with short ones, and long with long: there is little padding, and batches are full."""
+    """Pairs of similar length are batched together, so that there is little padding."""
     batches = list(answer.token_batches(**by_turns))
     real = sum(len(source) + len(target) for source, target in by_turns["pairs"])
     padded = sum(padded_size(batch) for batch in batches if batch)
@@ -439,5 +439,5 @@ def test_good_company(answer, by_turns):
 @pytest.mark.constant("an empty batch", "batches beyond the limit", "there is none")
 @pytest.mark.parametrize("where", ["first", "last", "all"])
 def test_too_long_pair(answer, too_long_pairs, where):
-    """A pair that is too long for any batch has one of its own, uncut."""
+    """A pair that is too long for any batch gets a batch of its own, and is not cut."""
     return facts(answer.token_batches(**too_long_pairs), **too_long_pairs)

@@ -198,37 +198,38 @@ def roomy(draw):
 
 
 def test_attention_parameters(answer, build, given):
-    """Two projections with biases: `w_qkv`, three times as wide as the model, and `w_o`; nothing else."""
+    """The parameters are two projections with biases: `w_qkv`, three times as wide as the model, and
+    `w_o`."""
     return dict(made(build, answer.CausalSelfAttention, given).named_parameters())
 
 
 def test_one_head(answer, build, one_head):
-    """A single head: each token attends to itself and to what came before."""
+    """With a single head, each token attends to itself and to earlier tokens."""
     return {"output": made(build, answer.CausalSelfAttention, one_head)(one_head["x"])}
 
 
 @pytest.mark.on_devices
 def test_heads(answer, build, given):
-    """Each head attends in its own part of query, key and value; then all are joined and mixed."""
+    """Each head attends with its own part of query, key and value; then the heads are joined and mixed."""
     return {"output": made(build, answer.CausalSelfAttention, given)(given["x"])}
 
 
 def test_no_token_sees_a_later_one(answer, build, given, later_changed):
-    """Where tokens change from some place on, the outputs before that place stay what they were."""
+    """Outputs do not depend on later tokens."""
     layer = made(build, answer.CausalSelfAttention, given)
     before, after = layer(given["x"]), layer(later_changed["x"])
     return {"rows that moved": moved(before, after), "output": after}
 
 
 def test_second_call_of_attention(answer, build, given, again):
-    """A second call, with a longer and larger batch, stands for itself."""
+    """A second call, with a longer and larger batch, does not depend on the first."""
     layer = made(build, answer.CausalSelfAttention, given)
     layer(given["x"])
     return {"output": layer(again)}
 
 
 def test_attention_gradients(answer, build, given):
-    """Gradients reach the tokens' vectors and both projections."""
+    """Gradients reach the token vectors and both projections."""
     layer = made(build, answer.CausalSelfAttention, given)
     inputs = wanting_gradients({"x": given["x"]})
     backward(layer(**inputs))
@@ -236,19 +237,20 @@ def test_attention_gradients(answer, build, given):
 
 
 def test_attention_drops_everything(answer, build, given):
-    """In training with p = 1 every weight is dropped: heads give 0, and the output is the bias of `w_o`."""
+    """In training with p = 1, every weight is dropped: heads return 0, and the output is the bias of
+    `w_o`."""
     return {"output": made(build, answer.CausalSelfAttention, given, 1.0)(given["x"])}
 
 
 def test_attention_drops_nothing_in_evaluation(answer, build, given):
-    """In evaluation mode nothing is dropped, whatever p is."""
+    """In evaluation mode, dropout is inactive, whatever p is."""
     return {"output": made(build, answer.CausalSelfAttention, given, 1.0).eval()(given["x"])}
 
 
 @pytest.mark.constant("share that was dropped", "it is p, to one digit")
 @pytest.mark.parametrize("dropout", ["left out", 0.3])
 def test_attention_dropout(answer, build, alone, dropout):
-    """A weight is dropped with the probability given (none if none is), and divided by 1 − p if it is not."""
+    """A weight is dropped with the given probability (0 by default), and otherwise divided by 1 − p."""
     options = {} if dropout == "left out" else {"dropout": dropout}
     layer = made(build, answer.CausalSelfAttention, alone, **options)
     output = layer(alone["x"]).flatten(0, 1)
@@ -261,7 +263,7 @@ def test_attention_dropout(answer, build, alone, dropout):
 
 @pytest.mark.watertight(KEPT)
 def test_attention_after_a_training_step(answer, build, given):
-    """A layer whose weights have changed computes with the new ones."""
+    """After its weights have changed, the layer computes with the new weights."""
     layer = made(build, answer.CausalSelfAttention, given)
     layer(given["x"])
     with torch.no_grad():
@@ -273,25 +275,25 @@ def test_attention_after_a_training_step(answer, build, given):
 @pytest.mark.watertight(ONES)
 @pytest.mark.parametrize("edge", ["B=1", "T=1", "h=1", "d_k=1"])
 def test_attention_at_the_edge(answer, build, at_the_edge, edge):
-    """One text, one token, one head, or heads of width 1."""
+    """The result is right for one text, one token, one head, or heads of width 1."""
     return {"output": made(build, answer.CausalSelfAttention, at_the_edge)(at_the_edge["x"])}
 
 
 @pytest.mark.watertight(EMPTY)
 def test_attention_to_nothing(answer, build, no_tokens):
-    """No tokens in, no tokens out: `(B, 0, d_model)`."""
+    """Without tokens, the result has shape `(B, 0, d_model)`."""
     return {"output": made(build, answer.CausalSelfAttention, no_tokens)(no_tokens["x"])}
 
 
 @pytest.mark.watertight(LOUD)
 def test_large_scores(answer, build, loud):
-    """Scores of some 10⁵ of either sign: a later token stays hidden beside any of them."""
+    """A later token stays hidden, even among scores of about ±10⁵."""
     return {"output": made(build, answer.CausalSelfAttention, loud)(loud["x"])}
 
 
 @pytest.mark.watertight(LOADED)
 def test_attention_state_dict(answer, build, given):
-    """After a call as before, the state dict holds the two projections and nothing else."""
+    """The state dict holds the two projections and nothing else, before a call and after it."""
     layer = made(build, answer.CausalSelfAttention, given)
     layer(given["x"])
     return dict(layer.state_dict())
@@ -299,7 +301,7 @@ def test_attention_state_dict(answer, build, given):
 
 @pytest.mark.parametrize("dtype", [FLOAT64, *HALVES])
 def test_attention_dtype(answer, build, of_dtype, dtype):
-    """The output has the dtype of weights and inputs."""
+    """The output has the dtype of the weights and the inputs."""
     return {"output": made(build, answer.CausalSelfAttention, of_dtype, dtype=dtype)(of_dtype["x"])}
 
 
@@ -307,20 +309,22 @@ def test_attention_dtype(answer, build, of_dtype, dtype):
 
 
 def test_parameters(answer, build, config):
-    """Two tables, the blocks, a final norm; the head is the table of tokens, and no parameter of its own."""
+    """The parameters are two embeddings, the blocks and a final norm; the head is tied to the token
+    embedding."""
     model = build(answer.GPT, config)
     shapes = {name: str(tuple(p.shape)) for name, p in named_parameters(model)}
     return {"parameters": shapes, "how many": sum(p.numel() for p in model.parameters())}
 
 
 def test_config_is_kept(answer, build, config):
-    """`config` is the one that was given: what generates text asks it for the context."""
+    """`config` is stored as given: `generate` reads its `context`."""
     kept = build(answer.GPT, config).config
     return {"context": kept.context, "vocab": kept.vocab}
 
 
 def test_given_dropout(answer, build, config, tokens, vectors):
-    """With p = 1 the embeddings' sum, every attention weight and every sublayer's output is dropped."""
+    """With p = 1, the sum of the embeddings, every attention weight and every sublayer's output are
+    dropped."""
     model = build(answer.GPT, replace(config, dropout=1.0))
     block = model.blocks[-1]
     return {
@@ -332,7 +336,7 @@ def test_given_dropout(answer, build, config, tokens, vectors):
 
 
 def test_no_dropout_in_evaluation(answer, build, config, tokens):
-    """In evaluation mode nothing is dropped, whatever the config says."""
+    """In evaluation mode, dropout is inactive, whatever the config says."""
     return {"logits": build(answer.GPT, replace(config, dropout=1.0)).eval()(tokens)}
 
 
@@ -341,31 +345,31 @@ def test_no_dropout_in_evaluation(answer, build, config, tokens):
 
 @pytest.mark.on_devices
 def test_logits(answer, build, config, tokens):
-    """From tokens to the scores of the next one, at every position."""
+    """The model maps tokens to the logits of the next token, at every position."""
     return {"logits": build(answer.GPT, config)(tokens)}
 
 
 def test_full_context(answer, build, config, full):
-    """As many tokens as the context holds: every row of the table of positions is used, in order."""
+    """With a full context, every row of the position embedding is used, in order."""
     return {"logits": build(answer.GPT, config)(full)}
 
 
 def test_no_logit_sees_a_later_token(answer, build, config, full, changed_later):
-    """Where the text changes from some place on, the scores before that place stay what they were."""
+    """Logits do not depend on later tokens."""
     model = build(answer.GPT, config)
     before, after = model(full), model(changed_later["tokens"])
     return {"rows that moved": moved(before, after), "logits": after}
 
 
 def test_second_call(answer, build, config, tokens, full):
-    """A second call, with a longer text, stands for itself."""
+    """A second call, with a longer text, does not depend on the first."""
     model = build(answer.GPT, config)
     model(tokens)
     return {"logits": model(full)}
 
 
 def test_tied_for_good(answer, build, config, tokens):
-    """When the table of tokens changes, as it does at each step of training, the head has changed with it."""
+    """When the token embedding changes, as in each training step, the head changes, too."""
     model = build(answer.GPT, config)
     model(tokens)
     with torch.no_grad():
@@ -374,7 +378,7 @@ def test_tied_for_good(answer, build, config, tokens):
 
 
 def test_gradients(answer, build, config, tokens):
-    """Gradients reach every parameter, the table of tokens from both its places: input and head."""
+    """Gradients reach every parameter; the token embedding gets them from input and head."""
     model = build(answer.GPT, config)
     backward(model(tokens))
     return {"gradients": telling(model)}
@@ -385,7 +389,8 @@ def test_gradients(answer, build, config, tokens):
 
 @pytest.mark.constant("not as GPT-2 starts", "start equal", "what starts wrong: nothing")
 def test_start(answer, roomy):
-    """Standard deviation 0.02, of matrices that write into the residual 0.02 / √(2 N); biases are 0."""
+    """Weights have standard deviation 0.02, matrices that write to the residual stream 0.02 / √(2 N),
+    and biases are 0."""
     parameters = {name: p.detach() for name, p in answer.GPT(roomy).named_parameters()}
     wrong = {name: fault(name, p, roomy.n_layers) for name, p in parameters.items()}
     return {
@@ -422,13 +427,14 @@ def equal_to_the_first_block(parameters):
 @pytest.mark.watertight(ONES)
 @pytest.mark.parametrize("edge", ["B=1", "T=1", "N=1", "h=1", "d_k=1", "context=1"])
 def test_at_the_edge(answer, build, edge_of_a_model, edge):
-    """One text, one token, one block, one head, heads of width 1, or a context of one token."""
+    """The result is right for one text, one token, one block, one head, heads of width 1, or a context
+    of one token."""
     return {"logits": build(answer.GPT, edge_of_a_model["config"])(edge_of_a_model["tokens"])}
 
 
 @pytest.mark.watertight(KEPT)
 def test_after_a_training_step(answer, build, config, tokens):
-    """A model whose weights have changed computes with the new ones, forward and backward."""
+    """After its weights have changed, the model computes with the new weights, forward and backward."""
     model = build(answer.GPT, config)
     model(tokens)
     with torch.no_grad():
@@ -441,13 +447,13 @@ def test_after_a_training_step(answer, build, config, tokens):
 
 @pytest.mark.watertight(EMPTY)
 def test_empty_text(answer, build, config, no_text):
-    """No tokens give no logits: `(B, 0, V)`."""
+    """Without tokens, the logits have shape `(B, 0, V)`."""
     return {"logits": build(answer.GPT, config)(no_text)}
 
 
 @pytest.mark.watertight(LOADED)
 def test_state_dict(answer, build, config, tokens):
-    """After a call as before, the state dict holds tables, blocks and norm, and nothing else."""
+    """The state dict holds embeddings, blocks and norm, and nothing else, before a call and after it."""
     model = build(answer.GPT, config)
     model(tokens)
     return dict(model.state_dict())

@@ -400,13 +400,13 @@ def in_tenths(tokens, vocab):
 
 
 def test_softmax(answer, given):
-    """With nothing asked for, it is the model's own distribution: the softmax of each row."""
+    """By default, the distribution is the softmax of each row."""
     return {"probabilities": answer.distribution(given["logits"])}
 
 
 @pytest.mark.parametrize("temperature", ["cold", "warm"])
 def test_temperature(answer, given, temperature):
-    """The logits are divided by the temperature: below 1 the likely tokens gain, above 1 the unlikely."""
+    """The logits are divided by the temperature: below 1, likely tokens gain; above 1, unlikely tokens."""
     return {"probabilities": answer.distribution(given["logits"], given[temperature])}
 
 
@@ -420,7 +420,7 @@ def test_temperature_0(answer, sure):
 
 @pytest.mark.watertight(EQUALS)
 def test_temperature_0_among_equals(answer, equally_likeliest):
-    """Of equally likely tokens temperature 0 takes the one of lowest id."""
+    """Of equally likely tokens, temperature 0 chooses the one with the lowest id."""
     return {"probabilities": answer.distribution(equally_likeliest.float(), 0)}
 
 
@@ -428,7 +428,7 @@ def test_temperature_0_among_equals(answer, equally_likeliest):
 
 
 def test_top_k(answer, some_of_many):
-    """The k most likely share all probability among them, in proportion; nothing else can be drawn."""
+    """The k most likely tokens share all the probability, in proportion; no other token can be drawn."""
     probabilities = answer.distribution(some_of_many["logits"], top_k=some_of_many["top_k"])
     return {"probabilities": probabilities, "can be drawn": probabilities > 0}
 
@@ -440,7 +440,7 @@ def test_top_k_1(answer, some_of_many):
 
 @pytest.mark.watertight(EQUALS)
 def test_top_k_among_equals(answer, ties):
-    """Tokens that tie with the k-th all stay."""
+    """All tokens that tie with the k-th stay."""
     probabilities = answer.distribution(ties["logits"].float(), top_k=ties["top_k"])
     return {"probabilities": probabilities, "can be drawn": probabilities > 0}
 
@@ -448,7 +448,7 @@ def test_top_k_among_equals(answer, ties):
 @pytest.mark.watertight(SLIDER)
 @pytest.mark.parametrize("beyond", [0, 3])
 def test_top_k_of_all(answer, some_of_many, beyond):
-    """Where k is the size of the vocabulary or more, all tokens stay."""
+    """If k is at least the size of the vocabulary, all tokens stay."""
     logits = some_of_many["logits"]
     return {"probabilities": answer.distribution(logits, top_k=logits.size(-1) + beyond)}
 
@@ -458,19 +458,19 @@ def test_top_k_of_all(answer, some_of_many, beyond):
 
 @pytest.mark.on_devices
 def test_top_p(answer, wide_rows):
-    """Each row keeps the fewest most likely tokens that add up to p, with the one that crosses it."""
+    """Each row keeps the smallest set of most likely tokens that reaches p."""
     probabilities = answer.distribution(**wide_rows)
     return {"probabilities": probabilities, "can be drawn": probabilities > 0}
 
 
 def test_temperature_before_top_p(answer, sharpened):
-    """Top-p adds up probabilities that the temperature has changed already."""
+    """Top-p adds up probabilities to which the temperature has been applied."""
     probabilities = answer.distribution(**sharpened)
     return {"probabilities": probabilities, "can be drawn": probabilities > 0}
 
 
 def test_top_k_before_top_p(answer, cut_twice):
-    """Top-p adds up what top-k has left, which sums to 1 again."""
+    """Top-p adds up the probabilities that remain after top-k, renormalized."""
     probabilities = answer.distribution(**cut_twice)
     return {"probabilities": probabilities, "can be drawn": probabilities > 0}
 
@@ -484,20 +484,20 @@ def test_top_p_among_equals(answer, all_equal):
 
 @pytest.mark.watertight(EQUALS)
 def test_top_p_reached_exactly(answer, exact):
-    """Where the tokens so far add up to exactly p, the nucleus is complete."""
+    """If the tokens so far add up to exactly p, the nucleus is complete."""
     probabilities = answer.distribution(exact["logits"].float(), top_p=exact["top_p"])
     return {"probabilities": probabilities, "can be drawn": probabilities > 0}
 
 
 @pytest.mark.watertight(SLIDER)
 def test_top_p_0(answer, sure):
-    """With p = 0 the most likely token is left."""
+    """With p = 0, only the most likely token stays."""
     return {"probabilities": answer.distribution(sure, top_p=0.0)}
 
 
 @pytest.mark.watertight(SLIDER)
 def test_top_p_1(answer, rare):
-    """With p = 1 all tokens stay, those too that are lost in the rounding of a sum."""
+    """With p = 1, all tokens stay, even those that are lost in the rounding of a sum."""
     probabilities = answer.distribution(rare, top_p=1.0)
     return {"probabilities": probabilities, "can be drawn": (probabilities > 0).sum()}
 
@@ -506,14 +506,14 @@ def test_top_p_1(answer, rare):
 
 
 def test_all_three(answer, all_three):
-    """Temperature, then top-k, then top-p."""
+    """Temperature is applied first, then top-k, then top-p."""
     probabilities = answer.distribution(**all_three)
     return {"probabilities": probabilities, "can be drawn": probabilities > 0}
 
 
 @pytest.mark.parametrize("axes", AXES)
 def test_leading_dimensions(answer, leading, axes):
-    """A single row, or more axes in front: each row stands for itself."""
+    """With any number of leading axes, each row is treated separately."""
     return {
         "probabilities": answer.distribution(**leading),
         "at temperature 0": answer.distribution(leading["logits"], 0),
@@ -521,19 +521,19 @@ def test_leading_dimensions(answer, leading, axes):
 
 
 def test_large_logits(answer, large):
-    """Large logits give probabilities, not infinities: only their differences count."""
+    """Large logits do not overflow, because only their differences count."""
     return {"probabilities": answer.distribution(**large)}
 
 
-@pytest.mark.watertight("what a small temperature makes of logits is soon too large for float16")
+@pytest.mark.watertight("logits divided by a small temperature are soon too large for float16")
 def test_large_logits_in_half_precision(answer, far_apart):
-    """Logits of float16 are divided in float32, where that overflows nothing."""
+    """Logits in float16 are divided in float32, so that nothing overflows."""
     return {"probabilities": answer.distribution(**far_apart)}
 
 
 @pytest.mark.watertight(FORBIDDEN)
 def test_forbidden_tokens(answer, forbidding):
-    """A token whose logit is −∞ never comes, also where k is larger than the number of the others."""
+    """A token whose logit is −∞ is never drawn, even if k exceeds the number of other tokens."""
     logits = forbidding["logits"]
     probabilities = answer.distribution(logits, 2.0, forbidding["top_k"])
     return {
@@ -544,15 +544,15 @@ def test_forbidden_tokens(answer, forbidding):
     }
 
 
-@pytest.mark.watertight("a vocabulary of one is where squeezed axes go astray")
+@pytest.mark.watertight("a vocabulary of one token, where squeezing goes wrong")
 def test_one_token(answer, one_token):
-    """A vocabulary of a single token leaves no choice."""
+    """A vocabulary with a single token works."""
     return {"probabilities": answer.distribution(one_token, 0.5, 1, 0.5)}
 
 
 @pytest.mark.watertight(EMPTY)
 def test_no_rows(answer, no_rows):
-    """No rows give no rows, in the same shape and dtype."""
+    """Without rows, the result is empty, with the same shape and dtype."""
     return {
         "probabilities": answer.distribution(no_rows, 0.5, 2, 0.5),
         "at temperature 0": answer.distribution(no_rows, 0),
@@ -570,7 +570,7 @@ def test_dtype(answer, of_dtype, dtype):
 
 @pytest.mark.parametrize("dtype", HALVES)
 def test_nucleus_of_a_large_vocabulary(answer, vocabulary, dtype):
-    """A thousand tokens in half precision: their sums are made in float32."""
+    """Sums over a thousand tokens in half precision are computed in float32."""
     logits = vocabulary["logits"].to(getattr(torch, dtype))
     return {
         "tokens that can be drawn": [
@@ -584,7 +584,7 @@ def test_nucleus_of_a_large_vocabulary(answer, vocabulary, dtype):
 
 @pytest.mark.on_devices
 def test_draws(answer, tenths):
-    """A token is drawn as often as its probability says; one of probability 0 never is."""
+    """A token is drawn with its probability; a token of probability 0 is never drawn."""
     tokens = answer.sample(tenths.expand(DRAWS, -1).clone())
     return {"tenths of the draws": in_tenths(tokens, len(tenths))}
 
@@ -592,7 +592,7 @@ def test_draws(answer, tenths):
 @pytest.mark.parametrize("limit", ["temperature", "top_k", "top_p"])
 @pytest.mark.constant("draws of what was cut", "what has probability 0 is never drawn")
 def test_draws_within_limits(answer, limited, limit):
-    """What is drawn has the distribution that temperature, top_k and top_p leave."""
+    """The draws have the distribution after temperature, top_k and top_p."""
     logits = limited["logits"].expand(DRAWS, -1).clone()
     tokens = answer.sample(logits, **{limit: limited[limit]})
     stays = {"temperature": 4, "top_k": 3, "top_p": 2}[limit]
@@ -605,26 +605,26 @@ def test_draws_within_limits(answer, limited, limit):
 
 @pytest.mark.parametrize("axes", AXES)
 def test_one_token_a_row(answer, permitted, axes):
-    """Each row gives one int64 id, in the shape of the axes in front."""
+    """Each row gets one int64 id, in the shape of the leading axes."""
     return {"tokens": answer.sample(permitted)}
 
 
-@pytest.mark.watertight("a batch of one is where squeezed axes go astray")
+@pytest.mark.watertight("a batch of one, where squeezing goes wrong")
 def test_a_single_row(answer, permitted_alone):
-    """A batch of one row gives a batch of one id."""
+    """A batch of one row gets a batch of one id."""
     return {"tokens": answer.sample(permitted_alone)}
 
 
 @pytest.mark.watertight(EMPTY)
 def test_draws_for_no_rows(answer, no_rows):
-    """No rows give no ids."""
+    """Without rows, there are no ids."""
     return {"tokens": answer.sample(no_rows.unsqueeze(1).expand(-1, no_rows.size(-1), -1))}
 
 
 @pytest.mark.watertight(RANKS)
 @pytest.mark.constant("rows that agree", "columns that agree", "each row has a draw of its own")
 def test_rows_are_drawn_independently(answer, tenths):
-    """Each row has a draw of its own, whichever axis it lies along."""
+    """Each row has its own draw, along whichever axis."""
     tokens = answer.sample(tenths.expand(50, DRAWS // 50, -1).clone())
     return {
         "rows that agree": (tokens == tokens[:, :1]).all(dim=1).sum(),
@@ -640,7 +640,7 @@ def test_rows_are_drawn_independently(answer, tenths):
     "the generator alone decides",
 )
 def test_generator(answer, tenths, state, device):
-    """Equal states of the generator draw alike and move on; torch's own state has no part in it."""
+    """Equal generator states give equal draws, and each draw advances the generator."""
     rows = tenths.expand(DRAWS, -1).clone()
     generator = torch.Generator(device)
     own = torch.get_rng_state()
@@ -663,7 +663,7 @@ def test_generator(answer, tenths, state, device):
     "torch's own state decides",
 )
 def test_without_a_generator(answer, tenths, state):
-    """Without a generator torch's own state decides: `torch.manual_seed` makes a draw repeatable."""
+    """Without a generator, torch's global one is used, so `torch.manual_seed` makes a draw repeatable."""
     rows = tenths.expand(DRAWS, -1).clone()
     torch.manual_seed(state)
     first, second = answer.sample(rows), answer.sample(rows)
@@ -677,7 +677,7 @@ def test_without_a_generator(answer, tenths, state):
 
 @pytest.mark.parametrize("dtype", [FLOAT64, *HALVES])
 def test_draws_from_logits_of_dtype(answer, tenths_of_dtype, dtype):
-    """Ids are int64 and have the right shares, whatever dtype the logits have."""
+    """Ids are int64 and have the right frequencies, whatever dtype the logits have."""
     tokens = answer.sample(tenths_of_dtype.expand(DRAWS, -1).clone())
     return {"tenths of the draws": in_tenths(tokens, len(tenths_of_dtype)), "tokens": tokens.dtype}
 
@@ -687,29 +687,29 @@ def test_draws_from_logits_of_dtype(answer, tenths_of_dtype, dtype):
 
 @pytest.mark.on_devices
 def test_continuation(answer, within):
-    """Each row continues from its own prompt: each new token follows from all before it."""
+    """Each row continues from its own prompt: each new token depends on all earlier tokens."""
     model, call = model_and_call(within)
     return {"tokens": answer.generate(model.eval(), **call)}
 
 
 @pytest.mark.parametrize("prompt", ["shorter", "longer"])
 def test_longer_than_the_context(answer, beyond, prompt):
-    """Of a text that is longer than its context the model reads the end; the result is whole."""
+    """If a text exceeds the context, the model reads its end, but the result is the entire text."""
     model, call = model_and_call(beyond)
     return {"tokens": answer.generate(model.eval(), **call)}
 
 
-@pytest.mark.watertight("one row, one token or none is where loops and slices go astray")
+@pytest.mark.watertight("one row, one token or none, where loops and slices go wrong")
 @pytest.mark.parametrize("edge", ["B=1", "T=1", "context=1", "nothing to add"])
 def test_at_the_edge(answer, at_the_edge, edge):
-    """One row, a prompt of one token, a context of one, or nothing to add."""
+    """The result is right for one row, a prompt of one token, a context of one token, or no new tokens."""
     model, call = model_and_call(at_the_edge)
     return {"tokens": answer.generate(model, **call)}
 
 
-@pytest.mark.watertight("no token ends a text here, and `max_new_tokens` are asked for")
+@pytest.mark.watertight("no token ends a text here, so `max_new_tokens` are generated")
 def test_no_token_ends_a_text(answer, permitted_alone):
-    """Whichever token is drawn, the text continues until `max_new_tokens` have been added."""
+    """Exactly `max_new_tokens` tokens are added, whichever tokens are drawn."""
     vocab, rows = permitted_alone.size(1), permitted_alone.argmax(dim=1, keepdim=True)
     always = [Same(permitted_alone[0].roll(shift)) for shift in range(vocab)]
     texts = [answer.generate(model, rows, 3) for model in always]
@@ -718,7 +718,7 @@ def test_no_token_ends_a_text(answer, permitted_alone):
 
 @pytest.mark.parametrize("limit", ["temperature", "top_k", "top_p"])
 def test_generates_within_limits(answer, limited, limit):
-    """Tokens are drawn as `sample` draws them, with temperature, top_k and top_p."""
+    """Tokens are drawn as in `sample`, with temperature, top_k and top_p."""
     logits = limited["logits"]
     prompt = logits.new_zeros(DRAWS, 2).long()
     tokens = answer.generate(Same(logits), prompt, 2, **{limit: limited[limit]})
@@ -735,7 +735,7 @@ def test_generates_within_limits(answer, limited, limit):
     "the generator alone decides",
 )
 def test_generates_from_a_generator(answer, tenths, state, device):
-    """Every draw comes from the generator, which moves on from step to step."""
+    """Every draw comes from the generator, which advances with every step."""
     prompt = tenths.new_zeros(DRAWS // 4, 1).long()
     generator = torch.Generator(device)
     own = torch.get_rng_state()
@@ -764,7 +764,7 @@ def test_generates_from_a_generator(answer, tenths, state, device):
 )
 @pytest.mark.constant("calls in training mode", "modes after", "it is asked in evaluation mode")
 def test_mode(answer, within, mode):
-    """The model is asked in evaluation mode, and is afterwards in the mode that it was in."""
+    """The model is called in evaluation mode, and has its old mode afterwards."""
     model, call = model_and_call(within)
     model.train(mode == "train")
     tokens = answer.generate(model, **call)
@@ -786,7 +786,7 @@ def test_mode_is_kept(answer, within):
 @pytest.mark.watertight("a part may be frozen in evaluation mode on purpose")
 @pytest.mark.constant("calls in training mode", "it is asked in evaluation mode")
 def test_modes_of_the_parts(answer, within, modes):
-    """Each part of the model is afterwards in the mode that it was in itself."""
+    """Afterwards, each part of the model has its own old mode."""
     model, call = model_and_call(within)
     set_modes(model, modes)
     tokens = answer.generate(model, **call)
@@ -797,9 +797,9 @@ def test_modes_of_the_parts(answer, within, modes):
     }
 
 
-@pytest.mark.watertight("who stops a long generation by hand goes on training afterwards")
+@pytest.mark.watertight("a training run may continue after a generation is stopped")
 def test_modes_after_an_error(answer, within, modes):
-    """Where something raises on the way, the modes are put back all the same."""
+    """The modes are restored even if an error is raised."""
     model, call = model_and_call(within, breaks_at=2)
     set_modes(model, modes)
     try:
@@ -811,13 +811,13 @@ def test_modes_after_an_error(answer, within, modes):
 
 @pytest.mark.constant("steps that could be differentiated", "none: nobody will")
 def test_no_gradient(answer, within):
-    """No gradient is kept of anything."""
+    """No gradient is recorded."""
     model, call = model_and_call(within)
     tokens = answer.generate(model.eval(), **call)
     return {"steps that could be differentiated": model.differentiable, "tokens": tokens}
 
 
-@pytest.mark.watertight("whoever samples in the middle of a training run goes on training")
+@pytest.mark.watertight("a training run continues after sampling")
 @pytest.mark.constant("gradients are computed afterwards", "they were before")
 def test_gradients_afterwards(answer, within):
     """After `generate`, PyTorch computes gradients again."""

@@ -208,14 +208,14 @@ def text_of_dtype(draw, dtype):
 
 @pytest.mark.parametrize("chunks", [3, 1])
 def test_update(answer, spacious, chunks):
-    """Each layer gives back all of its own keys and values up to now, and no place not yet written."""
+    """Each layer returns all its keys and values so far, without unwritten positions."""
     cache = answer.KVCache(*spacious["sizes"])
     return filled(cache, spacious["chunks"][:chunks])
 
 
 @pytest.mark.constant("length at first", "an empty cache holds nothing")
 def test_length(answer, spacious):
-    """`length` counts the tokens that every layer holds: it goes up once a chunk."""
+    """`length` counts the tokens that every layer holds, so it rises once per chunk."""
     cache = answer.KVCache(*spacious["sizes"])
     seen = {"length at first": cache.length}
     for place, chunk in enumerate(spacious["chunks"], 1):
@@ -226,7 +226,7 @@ def test_length(answer, spacious):
 
 @pytest.mark.watertight(LAST)
 def test_length_in_the_middle_of_a_step(answer, spacious):
-    """`length` goes up with the last layer that has its chunk."""
+    """`length` rises when the last layer has stored its chunk."""
     cache = answer.KVCache(*spacious["sizes"])
     filled(cache, spacious["chunks"][:1])
     *others, last = range(spacious["sizes"][0])
@@ -240,14 +240,14 @@ def test_length_in_the_middle_of_a_step(answer, spacious):
 
 
 def test_room(answer, chunked):
-    """`keys` and `values` have room for `max_len` tokens of every layer, row and head, and for no more."""
+    """`keys` and `values` have room for exactly `max_len` tokens of every layer, row and head."""
     cache = answer.KVCache(*chunked["sizes"])
     shapes = {name: str(tuple(getattr(cache, name).shape)) for name in ("keys", "values")}
     return shapes | filled(cache, chunked["chunks"])
 
 
 def test_reorder(answer, beams):
-    """After `reorder(rows)` row i continues with what row `rows[i]` held, keys and values of every layer."""
+    """After `reorder(rows)`, row i holds what row `rows[i]` held, in keys and values of every layer."""
     cache = answer.KVCache(*beams["sizes"])
     filled(cache, beams["chunks"][:-1])
     device = beams["chunks"][0][0].device
@@ -274,7 +274,7 @@ def test_reorder_in_the_middle_of_a_step(answer, beams):
 
 @pytest.mark.watertight(SEVERAL)
 def test_two_caches(answer, spacious):
-    """Two caches hold what each of them was given."""
+    """Two caches do not affect each other."""
     one, other = (answer.KVCache(*spacious["sizes"]) for _ in range(2))
     first, second, third = spacious["chunks"]
     filled(one, [first, second])
@@ -285,7 +285,7 @@ def test_two_caches(answer, spacious):
 
 @pytest.mark.watertight(BUFFER)
 def test_chunk_written_to_afterwards(answer, spacious):
-    """What the cache holds stays what it was when the chunk came."""
+    """The contents of the cache do not change when the caller's chunk changes."""
     cache = answer.KVCache(*spacious["sizes"])
     *before, last = [(key.clone(), value.clone()) for key, value in spacious["chunks"]]
     filled(cache, before)
@@ -297,7 +297,7 @@ def test_chunk_written_to_afterwards(answer, spacious):
 
 @pytest.mark.watertight(EXTRA)
 def test_no_other_tensor(answer, chunked):
-    """A cache that is full has room for `max_len` keys and values, and for nothing else."""
+    """A full cache holds exactly `max_len` keys and values."""
     cache = answer.KVCache(*chunked["sizes"])
     filled(cache, chunked["chunks"])
     return {"numbers in tensors": numbers_in(vars(cache))}
@@ -306,7 +306,7 @@ def test_no_other_tensor(answer, chunked):
 @pytest.mark.watertight(HISTORY)
 @pytest.mark.constant("wants a gradient", "it never does")
 def test_history(answer, spacious):
-    """The cache keeps numbers, and not how they were computed."""
+    """The cache stores numbers without their computation graph."""
     keys, values = spacious["chunks"][0]
     given = wanting_gradients({"key": keys[0], "value": values[0]})
     cache = answer.KVCache(*spacious["sizes"])
@@ -324,7 +324,7 @@ def test_dtype_of_the_cache(answer, of_dtype, dtype):
 
 @pytest.mark.parametrize("edge", edges("n_layers=1", "batch=1", "n_heads=1", "d_k=1"))
 def test_small_room(answer, small_room, edge):
-    """One layer, one row, one head, or one feature; an empty chunk adds nothing, and all comes back."""
+    """The result is right for one layer, row, head or feature; an empty chunk adds nothing."""
     cache = answer.KVCache(*small_room["sizes"])
     return filled(cache, small_room["chunks"]) | {"length": cache.length}
 
@@ -333,28 +333,28 @@ def test_small_room(answer, small_room, edge):
 
 
 def test_without_a_cache(answer, build, whole_text):
-    """Without a cache it is the causal self-attention of day 23."""
+    """Without a cache, the result is that of day 23."""
     layer = build(answer.CachedSelfAttention, *whole_text["made from"])
     return {"output": layer(whole_text["chunks"][0])}
 
 
 def test_whole_text_at_once(answer, build, whole_text):
-    """Into an empty cache a whole text goes at once, and each token still sees no later one."""
+    """With an empty cache, an entire text can be read at once, and attention is still causal."""
     return read_by(build(answer.CachedSelfAttention, *whole_text["made from"]), whole_text)
 
 
 def test_token_by_token(answer, build, token_by_token):
-    """A token alone attends to itself and to all that the cache holds."""
+    """A single token attends to itself and to everything in the cache."""
     return read_by(build(answer.CachedSelfAttention, *token_by_token["made from"]), token_by_token)
 
 
 def test_in_chunks(answer, build, in_chunks):
-    """Each token of a chunk sees all that came before the chunk, and the chunk up to itself."""
+    """Each token of a chunk attends to everything before the chunk, and to the chunk up to itself."""
     return read_by(build(answer.CachedSelfAttention, *in_chunks["made from"]), in_chunks)
 
 
 def test_one_of_several(answer, build, one_of_several):
-    """A layer uses its own place in the cache, which `layer` names."""
+    """A layer uses its own part of the cache, with the index `layer`."""
     given, notes = one_of_several, Notes(3)
     notes.update(0, *given["others"])
     layer = build(answer.CachedSelfAttention, *given["made from"])
@@ -362,7 +362,7 @@ def test_one_of_several(answer, build, one_of_several):
 
 
 def test_two_texts(answer, build, two_texts):
-    """What was read is in the cache and nowhere else: one layer reads two texts by turns."""
+    """Past tokens are stored only in the cache, so a layer can alternate between two texts."""
     layer, notes = build(answer.CachedSelfAttention, *two_texts["made from"]), (Notes(1), Notes(1))
     seen = {}
     for place, pair in enumerate(zip(two_texts["chunks"], two_texts["other"], strict=True), 1):
@@ -373,7 +373,7 @@ def test_two_texts(answer, build, two_texts):
 
 @pytest.mark.watertight(KEPT)
 def test_next_text(answer, build, next_text):
-    """After a text with a cache comes another with a cache of its own, in chunks of the same sizes."""
+    """A second text with its own cache, in chunks of the same sizes, does not depend on the first."""
     layer = build(answer.CachedSelfAttention, *next_text["made from"])
     read_by(layer, next_text)
     return read_by(layer, next_text | {"chunks": next_text["chunks"][1:]})
@@ -381,7 +381,7 @@ def test_next_text(answer, build, next_text):
 
 @pytest.mark.watertight(KEPT)
 def test_after_a_training_step(answer, build, token_by_token):
-    """A layer whose weights have changed computes with the new ones."""
+    """After its weights have changed, the layer computes with the new weights."""
     layer = build(answer.CachedSelfAttention, *token_by_token["made from"])
     read_by(layer, token_by_token)
     with torch.no_grad():
@@ -391,19 +391,19 @@ def test_after_a_training_step(answer, build, token_by_token):
 
 
 def test_state_dict(answer, build, in_chunks):
-    """Before and after reading, the state dict holds the two projections and nothing else."""
+    """The state dict holds the two projections and nothing else, before a call and after it."""
     layer = build(answer.CachedSelfAttention, *in_chunks["made from"])
     read_by(layer, in_chunks)
     return dict(layer.state_dict())
 
 
 def test_dropout_of_everything(answer, build, in_chunks):
-    """In training with p = 1 every weight is dropped, and the output is the bias of `w_o`."""
+    """In training with p = 1, every weight is dropped, and the output is the bias of `w_o`."""
     return read_by(build(answer.CachedSelfAttention, *in_chunks["made from"], 1.0), in_chunks)
 
 
 def test_gradients(answer, build, whole_text):
-    """Without a cache gradients reach the tokens and both projections."""
+    """Without a cache, gradients reach the tokens and both projections."""
     layer = build(answer.CachedSelfAttention, *whole_text["made from"])
     inputs = wanting_gradients({"x": whole_text["chunks"][0]})
     backward(layer(inputs["x"]))
@@ -414,14 +414,14 @@ def test_gradients(answer, build, whole_text):
 
 @pytest.mark.parametrize("dtype", [FLOAT64, *HALVES])
 def test_dtype(answer, build, text_of_dtype, dtype):
-    """The output has the dtype of layer and text."""
+    """The output has the dtype of the layer and the text."""
     made_from = text_of_dtype["made from"]
     return read_by(build(answer.CachedSelfAttention, *made_from, dtype=dtype), text_of_dtype)
 
 
 @pytest.mark.parametrize("edge", edges("batch=1", "n_heads=1", "d_k=1"))
 def test_at_the_edge(answer, build, at_the_edge, edge):
-    """One row, one head, or heads of one feature; of an empty chunk comes an output without tokens."""
+    """The result is right for one row, one head, heads of width 1, or an empty chunk."""
     return read_by(build(answer.CachedSelfAttention, *at_the_edge["made from"]), at_the_edge)
 
 
@@ -429,7 +429,7 @@ def test_at_the_edge(answer, build, at_the_edge, edge):
 
 
 def test_two_layers_with_their_cache(answer, build, in_chunks):
-    """Two layers, one after the other, with one cache of your own: chunk by chunk they give one result."""
+    """Two of your layers with your cache, chunk by chunk, give the result of the full text."""
     d_model, n_heads = in_chunks["made from"]
     layers = [build(answer.CachedSelfAttention, d_model, n_heads) for _ in range(2)]
     batch = in_chunks["chunks"][0].size(0)

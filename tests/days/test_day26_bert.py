@@ -264,18 +264,18 @@ def telling(model):
 
 @pytest.mark.on_devices
 def test_nothing_chosen(answer, given):
-    """With p = 0 the text stays as it is, and every label is −100."""
+    """With p = 0, the text does not change, and every label is −100."""
     return named(masked(answer.mask_tokens, given, p=0.0), "inputs", "labels", first="labels")
 
 
 def test_everything_chosen(answer, given):
-    """With p = 1 every token is a target: the labels are the text, whatever the inputs hold."""
+    """With p = 1, every token is a target: the labels are the original text."""
     _, labels = masked(answer.mask_tokens, given, p=1.0)
     return {"labels": labels}
 
 
 def test_special_tokens(answer, with_special):
-    """Special tokens are never asked for, and never changed, also with p = 1."""
+    """Special tokens are never targets and never changed, even with p = 1."""
     inputs, labels = masked(answer.mask_tokens, with_special, p=1.0)
     return {"labels": labels, "inputs at special tokens": inputs[labels == -100]}
 
@@ -286,7 +286,7 @@ def test_special_tokens(answer, with_special):
     "what is not asked for stays, and what is asked for is the token that stood there",
 )
 def test_the_rest_stays(answer, long_text, p):
-    """A token that is no target stays in the inputs as it was; a label is the original token."""
+    """A token that is not a target does not change; a label is the original token."""
     tokens = long_text["tokens"]
     inputs, labels = masked(answer.mask_tokens, long_text, p=p)
     left = labels == -100
@@ -305,7 +305,7 @@ def test_share_chosen(answer, long_text, p):
 
 @pytest.mark.constant("twentieths chosen", "it is 15%")
 def test_share_chosen_by_default(answer, long_text):
-    """Where no p is given it is 0.15, as in the paper."""
+    """By default, p is 0.15, as in the paper."""
     _, labels = masked(answer.mask_tokens, long_text)
     return {"twentieths chosen": twentieths(labels != -100), "shape": sizes_of(labels)}
 
@@ -318,7 +318,7 @@ def test_share_chosen_by_default(answer, long_text):
 )
 @pytest.mark.parametrize("p", [1.0, 0.5])
 def test_what_becomes_of_the_chosen(answer, long_text, p):
-    """Of the chosen tokens 80% become the mask, 10% a random token, and 10% stay as they are."""
+    """Of the chosen tokens, 80% become the mask, 10% a random token, and 10% do not change."""
     tokens = long_text["tokens"]
     inputs, labels = masked(answer.mask_tokens, long_text, p=p)
     chosen = labels != -100
@@ -333,13 +333,13 @@ def test_what_becomes_of_the_chosen(answer, long_text, p):
 
 @pytest.mark.parametrize("shape", ["a row", "a column"])
 def test_random_tokens(answer, line, shape):
-    """The random tokens are drawn one by one, and each of the vocabulary comes at some time."""
+    """The random tokens are drawn separately, from the entire vocabulary."""
     inputs, _ = masked(answer.mask_tokens, line, p=1.0)
     return {"tokens that come": inputs.unique()}
 
 
 def test_each_token_has_a_fate_of_its_own(answer, square):
-    """No row and no column shares its draws with another: neither who is chosen, nor what becomes of it."""
+    """Rows and columns do not share draws, either for the choice or for the replacement."""
     inputs, _ = masked(answer.mask_tokens, square, p=1.0)
     _, labels = masked(answer.mask_tokens, square, p=0.5)
     return {
@@ -359,7 +359,7 @@ def test_each_token_has_a_fate_of_its_own(answer, square):
 )
 @pytest.mark.parametrize("whose", ["given", "torch's own"])
 def test_generator(answer, long_text, state, device, whose):
-    """Equal states of the generator give the same and move on; without one it is torch's own."""
+    """Equal generator states give equal results; without a generator, torch's global one is used."""
     generator = torch.Generator(device) if whose == "given" else None
     begin = generator.manual_seed if generator else torch.manual_seed
     begin(state)
@@ -389,7 +389,8 @@ def test_generator(answer, long_text, state, device, whose):
     "15%, and of them 80%, 10% and 10%; each token is as likely",
 )
 def test_shares_to_a_hundredth(answer, very_long_text):
-    """The shares are right to a hundredth: 15% are chosen, of which 80%, 10% and 10% have each fate."""
+    """The shares are right to a hundredth: 15% are chosen, of which 80%, 10% and 10% are treated in the
+    three ways."""
     given = very_long_text
     _, labels = masked(answer.mask_tokens, given)
     inputs, _ = masked(answer.mask_tokens, given, p=1.0)
@@ -412,7 +413,7 @@ def test_shares_to_a_hundredth(answer, very_long_text):
 )
 @pytest.mark.parametrize("p", [0.0, 1.0])
 def test_new_tensors(answer, given, p):
-    """What is done to inputs and labels afterwards does not reach the text, or the other one."""
+    """Text, inputs and labels do not share memory."""
     tokens = given["tokens"].clone()
     inputs, labels = masked(answer.mask_tokens, given | {"tokens": tokens}, p=p)
     was = labels.clone()
@@ -425,7 +426,7 @@ def test_new_tensors(answer, given, p):
 @pytest.mark.watertight(ALONE)
 @pytest.mark.parametrize("shape", ["a column"])
 def test_rows_of_one_token(answer, line, p, shape):
-    """Each token is chosen for itself: a row may have all its tokens chosen, or none."""
+    """Each token is chosen independently: all tokens of a row may be chosen, or none."""
     _, labels = masked(answer.mask_tokens, line, p=p)
     return {"twentieths chosen": twentieths(labels != -100)}
 
@@ -433,7 +434,7 @@ def test_rows_of_one_token(answer, line, p, shape):
 @pytest.mark.watertight(EVERY)
 @pytest.mark.constant("twentieths hidden", "80%, and half of the random 10%")
 def test_two_tokens(answer, two_tokens):
-    """A random token may be the mask, too, or the one that was there: it is any of the V."""
+    """A random token may be any of the V tokens, including the mask and the original token."""
     inputs, _ = masked(answer.mask_tokens, two_tokens, p=1.0)
     hidden = inputs == two_tokens["mask_id"]
     return {"twentieths hidden": twentieths(hidden), "shape": sizes_of(inputs)}
@@ -441,7 +442,7 @@ def test_two_tokens(answer, two_tokens):
 
 @pytest.mark.watertight(EVERY)
 def test_random_tokens_may_be_special(answer, with_special_ids):
-    """A random token may be a special one: those are never chosen, but they may come in."""
+    """A random token may be a special token, although special tokens are never chosen."""
     inputs, _ = masked(answer.mask_tokens, with_special_ids, p=1.0)
     return {"tokens that come": inputs.unique()}
 
@@ -449,12 +450,12 @@ def test_random_tokens_may_be_special(answer, with_special_ids):
 @pytest.mark.watertight(ANY_SHAPE)
 @pytest.mark.parametrize("axes", [0, 1, 3, "an empty one"])
 def test_axes(answer, of_axes, axes):
-    """Tokens of any shape are masked, one alone and none at all included."""
+    """Tokens of any shape can be masked, including a single token and none at all."""
     inputs, labels = masked(answer.mask_tokens, of_axes, p=1.0)
     return {"labels": labels, "labels in the inputs' shape": labels.reshape(inputs.shape)}
 
 
-@pytest.mark.watertight("special ids are a set by nature, and some tokenizers give them as one")
+@pytest.mark.watertight("special ids are naturally a set, and some tokenizers return them as a set")
 @pytest.mark.parametrize("kind", ["tuple", "set"])
 def test_special_ids_of_another_kind(answer, with_special, kind):
     """The special ids may be a list, a tuple or a set."""
@@ -466,7 +467,7 @@ def test_special_ids_of_another_kind(answer, with_special, kind):
 
 
 def test_parameters(answer, config):
-    """Seven parts hold all parameters; the head has a transform and a bias, and no matrix of V rows."""
+    """Seven parts hold all parameters; the head has a transform and a bias, but no matrix with V rows."""
     model = answer.BERT(config)
     return {"parameters": {name: str(tuple(p.shape)) for name, p in named_parameters(model)}}
 
@@ -477,7 +478,7 @@ def test_embedding_and_head(answer, build, bare):
 
 
 def test_both_sides(answer, build, config, texts):
-    """Every position sees those before it and those after it."""
+    """Every position attends to earlier and to later positions."""
     model = build(answer.BERT, config)
     logits = model(texts["tokens"])
     seen = []
@@ -491,22 +492,22 @@ def test_both_sides(answer, build, config, texts):
 
 @pytest.mark.on_devices
 def test_model(answer, build, config, texts):
-    """From tokens to logits, with every token in segment 0."""
+    """Without `segments`, every token is in segment 0."""
     model = build(answer.BERT, config)
     return {"logits": model(texts["tokens"])}
 
 
 @pytest.mark.parametrize("given", ["segments", "as long as the context", "padding"])
 def test_texts(answer, build, config, texts, full_texts, padded, given):
-    """Each token's vector has that of its segment and that of its position, of the last one too, added to
-    it; padding is hidden from every query, in every layer."""
+    """The vectors of segment and position are added to each token's vector, at every position; padding
+    is hidden from every query, in every layer."""
     inputs = {"segments": texts, "as long as the context": full_texts, "padding": padded}[given]
     return {"logits": build(answer.BERT, config)(**inputs)}
 
 
 @pytest.mark.parametrize("shape", ["1 1 T", "1 T T", "B T T"])
 def test_mask(answer, build, config, under_a_mask, shape):
-    """A mask holds with or without axes of its own for the batch and for the queries."""
+    """A mask may have a batch axis and a query axis of length 1."""
     model = build(answer.BERT, config)
     return {"logits": model(**under_a_mask)}
 
@@ -520,7 +521,7 @@ def test_second_call(answer, build, config, texts, full_texts):
 
 @pytest.mark.parametrize("token_0", ["left out", pytest.param("read", marks=PADDING)])
 def test_gradients(answer, build, config, texts, token_0):
-    """Gradients reach every parameter; the tied matrix has the sum of both its uses."""
+    """Gradients reach every parameter; the tied matrix gets the sum from both its uses."""
     model = build(answer.BERT, config)
     backward(model(texts["tokens"].clamp(min=int(token_0 == "left out")), texts["segments"]))
     return {"gradients": telling(model)}
@@ -528,7 +529,7 @@ def test_gradients(answer, build, config, texts, token_0):
 
 @pytest.mark.watertight(KEPT)
 def test_after_a_training_step(answer, build, config, texts):
-    """A model whose weights have changed computes with the new ones, forward and backward."""
+    """After its weights have changed, the model computes with the new weights, forward and backward."""
     model = build(answer.BERT, config)
     model(**texts)
     with torch.no_grad():
@@ -541,14 +542,14 @@ def test_after_a_training_step(answer, build, config, texts):
 
 @pytest.mark.watertight("published weights belong to the ε with which they were trained")
 def test_eps(answer, build, large_eps):
-    """Every norm has the config's ε: that of the embedding, those of the layers, and the head's."""
+    """Every norm uses the config's ε: those of the embedding, the layers, and the head."""
     return {"logits": build(answer.BERT, large_eps["config"])(**large_eps["texts"])}
 
 
-@pytest.mark.watertight("a batch or a text of one is where squeezed axes go astray, or of none")
+@pytest.mark.watertight("a batch or a text of one, or of none, where squeezing goes wrong")
 @pytest.mark.parametrize("edge", ["B=1", "T=1", "T=0", "B=0"])
 def test_at_the_edge(answer, build, config, at_the_edge, edge):
-    """One text, texts of one token, and none."""
+    """The result is right for one text, texts of one token, and no texts."""
     model = build(answer.BERT, config)
     return {"logits": model(**at_the_edge)}
 
@@ -565,7 +566,7 @@ def test_dtype(answer, build, config, padded, dtype):
 
 @pytest.mark.constant("the same twice", "nothing is drawn at random")
 def test_no_dropout(answer, build, config, texts):
-    """With dropout 0 training mode gives the same twice: no part drops anything on its own account."""
+    """With dropout 0, two calls in training mode give the same result: no part has its own dropout."""
     model = build(answer.BERT, config)
     once, again = model(**texts), model(**texts)
     return {"the same twice": torch.equal(once, again), "logits": once}
@@ -573,8 +574,8 @@ def test_no_dropout(answer, build, config, texts):
 
 @pytest.mark.parametrize("mode", ["training", "evaluation"])
 def test_dropout_of_everything(answer, build, dropping, mode):
-    """With dropout 1 the embedding is 0 after its norm, and every sublayer adds 0; in evaluation mode
-    nothing is dropped."""
+    """With dropout 1, the embedding is 0 after its norm, and every sublayer adds 0; in evaluation mode,
+    dropout is inactive."""
     model = build(answer.BERT, dropping["config"]).train(mode == "training")
     return {"logits": model(**dropping["texts"])}
 
@@ -597,10 +598,10 @@ def _not_dropped(model, x):
                 yield f"layers.{index}.sublayer.{place}"
 
 
-@pytest.mark.watertight("dropped twice, or before the norm, more is lost than the config says")
+@pytest.mark.watertight("with dropout twice, or before the norm, more is lost than the config says")
 @pytest.mark.constant("tenths dropped", "it is the config's dropout")
 def test_dropout_of_the_embedding(answer, build, halving, many_texts):
-    """The normalized sum is dropped once; what is not dropped is that of evaluation, scaled up."""
+    """Dropout is applied once to the normalized sum, and the remaining values are scaled up."""
     model = build(answer.BERT, halving)
     model.transform = torch.nn.Identity()
     with torch.no_grad():
@@ -656,10 +657,12 @@ def _fault(deviation):
     return next((words for words, end in bounds.items() if deviation < end), "far too wide")
 
 
-@pytest.mark.watertight("published code cuts the normal off, and a rare large weight is an outlier")
+@pytest.mark.watertight(
+    "published code truncates the normal distribution, which avoids rare outliers"
+)
 @pytest.mark.constant("beyond two deviations", "nothing")
 def test_start_is_cut_off(answer, roomy):
-    """No weight starts further from 0 than two standard deviations, 0.04."""
+    """Initial weights are within two standard deviations of 0, which is 0.04."""
     started = dict(answer.BERT(roomy).named_parameters())
     far = [n for n, p in started.items() if p.dim() == 2 and p.abs().max() > 0.0401]
     return {
@@ -668,9 +671,9 @@ def test_start_is_cut_off(answer, roomy):
     }
 
 
-@pytest.mark.watertight("a model that is saved has to load under the names that others use, too")
+@pytest.mark.watertight("a saved model has to load under the usual names")
 def test_state_dict(answer, build, config, texts):
-    """The state dict holds the parameters, each once, and nothing else, before a call and after."""
+    """The state dict holds each parameter once, and nothing else, before a call and after it."""
     model = build(answer.BERT, config)
     model(**texts)
     return dict(model.state_dict())

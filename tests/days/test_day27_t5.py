@@ -12,9 +12,7 @@ from variants.t5 import T5Config
 
 BOTH_WAYS = [True, False]
 ODD = pytest.param("odd", marks=pytest.mark.watertight("sizes that cannot be halved evenly"))
-NARROW = pytest.param(
-    "int32", marks=pytest.mark.watertight("positions counted in int32 are as good")
-)
+NARROW = pytest.param("int32", marks=pytest.mark.watertight("positions may be int32"))
 ROUNDED = "a logarithm that comes out as 2.9999999 for 3 puts a distance into the bucket below"
 NOT_CAUSAL = "published code takes a mask with a row for each query as it is, future included"
 KEPT = "a bias that is kept must be that of the table as it is now"
@@ -228,24 +226,24 @@ def shapes(module):
 @pytest.mark.parametrize("sizes", ["near", "published", "far", "other", ODD, NARROW])
 @pytest.mark.parametrize("bidirectional", BOTH_WAYS)
 def test_bucket(answer, positions, bidirectional, sizes):
-    """A short distance has a bucket of its own, longer ones share one, from D on the last; later keys
-    have the other half of the buckets."""
+    """A short distance has its own bucket, longer distances share one, and distances from D on share
+    the last; later keys use the other half of the buckets."""
     return {"buckets": answer.relative_position_bucket(bidirectional=bidirectional, **positions)}
 
 
 @pytest.mark.watertight(ROUNDED)
 def test_edges(answer, on_an_edge):
-    """A distance at which a bucket begins exactly is in that bucket."""
+    """A distance at which a bucket begins exactly belongs to that bucket."""
     return {
         name: answer.relative_position_bucket(bidirectional=False, **given)
         for name, given in on_an_edge.items()
     }
 
 
-@pytest.mark.watertight("distances come as a table, but also as a row, or alone")
+@pytest.mark.watertight("distances may be a table, a row, or a single number")
 @pytest.mark.parametrize("axes", [0, 1, 3])
 def test_shape(answer, of_shape, axes):
-    """The buckets have the shape of the relative positions, which may be any."""
+    """The buckets have the shape of the relative positions, which may have any shape."""
     return {"buckets": answer.relative_position_bucket(bidirectional=True, **of_shape)}
 
 
@@ -254,14 +252,14 @@ def test_shape(answer, of_shape, axes):
 
 @pytest.mark.parametrize("gated", [False, True])
 def test_parameters(answer, config_of_either, gated):
-    """One table of tokens, one of biases for each stack, and the two stacks: nothing else is learned."""
+    """The parameters are the token embedding, a bias table for each stack, and the two stacks."""
     model = answer.T5(config_of_either)
     return {"parameters": shapes(model), "its config's d_model": model.config.d_model}
 
 
-@pytest.mark.watertight("what is saved has to load into another's model, key by key")
+@pytest.mark.watertight("a saved model has to load into other people's code, key by key")
 def test_state_dict(answer, config, pair, device):
-    """After a call as before, the state dict holds the parameters and nothing else."""
+    """The state dict holds the parameters and nothing else, before a call and after it."""
     model = answer.T5(config).to(device)
     model(**pair)
     return {name: str(tuple(tensor.shape)) for name, tensor in model.state_dict().items()}
@@ -273,7 +271,7 @@ def test_state_dict(answer, config, pair, device):
 @pytest.mark.on_devices
 @pytest.mark.parametrize("shape", ["None", "B 1 S", "1 1 S"])
 def test_encode(answer, build, config, pair, source_mask, shape):
-    """The source is looked up and goes through the encoder, whose heads add a bias for each distance."""
+    """The source is embedded and goes through the encoder, whose heads add a bias for each distance."""
     model = build(answer.T5, config)
     return {"memory": model.encode(pair["src"], source_mask)}
 
@@ -292,13 +290,14 @@ def test_encode(answer, build, config, pair, source_mask, shape):
     ],
 )
 def test_decode(answer, build, config, pair, memory, target_mask, shape):
-    """The target is looked up and goes through the decoder: its past by distance, the memory without."""
+    """The target is embedded and goes through the decoder: self-attention adds the bias,
+    cross-attention does not."""
     model = build(answer.T5, config)
     return {"states": model.decode(memory, None, pair["tgt"], target_mask)}
 
 
 def test_decode_with_a_padded_source(answer, build, config, pair, memory):
-    """What the source's mask hides, no target position reads."""
+    """No target position attends to source tokens that the mask hides."""
     model = build(answer.T5, config)
     return {"states": model.decode(memory, pair["src_mask"], pair["tgt"], None)}
 
@@ -311,7 +310,7 @@ def test_decode_with_a_padded_source(answer, build, config, pair, memory):
     ],
 )
 def test_later_tokens_are_invisible(answer, build, config, pair, memory, other_end, allowed):
-    """States depend on no later token, whatever the mask says."""
+    """States do not depend on later tokens, whatever the mask is."""
     model = build(answer.T5, config)
     t = pair["tgt"].size(1)
     mask = None if allowed == "no mask" else pair["src_mask"].new_ones(1, t, t)
@@ -330,19 +329,19 @@ def test_later_tokens_are_invisible(answer, build, config, pair, memory, other_e
 
 @pytest.mark.parametrize("gated", [False, True])
 def test_logits(answer, build, config_of_either, pair, gated):
-    """From two sequences to a score for each token of the vocabulary, at every target position."""
+    """The model maps two sequences to logits at every target position."""
     model = build(answer.T5, config_of_either)
     return {"logits": model(**pair)}
 
 
 def test_without_masks(answer, build, config, equally_long):
-    """Without masks all but the future may be attended to; here source and target are equally long."""
+    """Without masks, only the future is hidden."""
     model = build(answer.T5, config)
     return {"logits": model(equally_long["src"], equally_long["tgt"], None, None)}
 
 
 def test_gradients(answer, build, config, pair):
-    """Gradients reach every parameter: E from its three places, the tables of biases from every layer."""
+    """Gradients reach every parameter: E from its three places, the bias tables from every layer."""
     model = build(answer.T5, config)
     backward(model(**pair))
     return {"gradients": gradients(model)}
@@ -350,7 +349,7 @@ def test_gradients(answer, build, config, pair):
 
 @pytest.mark.watertight(KEPT)
 def test_after_a_training_step(answer, build, config, pair):
-    """A model whose weights have changed computes with the new ones, forward and backward."""
+    """After its weights have changed, the model computes with the new weights, forward and backward."""
     model = build(answer.T5, config)
     model(**pair)
     with torch.no_grad():
@@ -366,14 +365,14 @@ def test_after_a_training_step(answer, build, config, pair):
 )
 @pytest.mark.parametrize("edge", ["B=1", "S=1", "T=1", "S=0", "T=0"])
 def test_at_the_edge(answer, build, config, at_the_edge, edge):
-    """One pair of sequences, or sequences of one token, or of none."""
+    """The result is right for one pair of sequences, and for sequences of one token or none."""
     model = build(answer.T5, config)
     return {"logits": model(**at_the_edge)}
 
 
 @pytest.mark.watertight(EMPTY)
 def test_padding_alone(answer, build, config, padding_alone):
-    """Attention that may see nothing gives 0, forward and backward."""
+    """A query that may attend to nothing gets 0, forward and backward."""
     model = build(answer.T5, config)
     logits = model(**padding_alone)
     backward(logits)
@@ -397,7 +396,8 @@ def dropping(config, p):
 
 @pytest.mark.constant("the same twice", "nothing is drawn at random")
 def test_no_dropout(answer, build, config, pair):
-    """With p = 0 training mode gives the same twice, and evaluation mode drops nothing, whatever p is."""
+    """With p = 0, two calls in training mode give the same result; in evaluation mode, dropout is
+    inactive."""
     model = build(answer.T5, config)
     once, again = (model.train()(**pair) for _ in range(2))
     other = build(answer.T5, dropping(config, 1.0)).eval()
@@ -406,7 +406,8 @@ def test_no_dropout(answer, build, config, pair):
 
 @pytest.mark.constant("not dropped", "with probability 1 every part drops what it can")
 def test_dropout_everywhere(answer, build, config, pair, vectors):
-    """Dropout reaches every part: attention weights, networks, residuals, and what leaves a stack."""
+    """Dropout applies everywhere: attention weights, hidden layers, residuals, and inputs and outputs
+    of a stack."""
     model = build(answer.T5, dropping(config, 1.0)).train()
     return {
         "not dropped": listed(name for name, left in _left(model, pair, vectors) if left.any()),
@@ -436,7 +437,7 @@ def _left(model, pair, x):
     "shares of very many numbers, rounded",
 )
 def test_dropout_at_both_ends_of_a_stack(answer, build, config, many):
-    """With p = 0.3 and layers that add nothing, a number gets through a stack with probability 0.7²."""
+    """With p = 0.3 and layers that add nothing, a number passes through a stack with probability 0.7²."""
     model = build(answer.T5, dropping(config, 0.3)).train()
     with torch.no_grad():
         for name, parameter in model.named_parameters():
@@ -466,7 +467,7 @@ def _scale(x):
 
 @pytest.mark.constant("start wrong", "start equal", "what starts wrong: nothing")
 def test_start(answer, roomy):
-    """Weights start with the standard deviations that are named, each matrix drawn for itself."""
+    """Each matrix is initialized separately, with the given standard deviation."""
     named = dict(answer.T5(roomy).named_parameters())
     return {
         "start wrong": listed(f"{name} ({fault})" for name, fault in _faults(named, roomy)),

@@ -10,7 +10,7 @@ CURVES = ["none", "tanh"]
 LARGE = "features of 300 are common in a trained stack, and float16 ends at 65504"
 SHAPES = "one number alone, or none at all, has a shape like any other"
 KEPT = "whatever a module keeps of one call must still be right in the next"
-ONE_NAN = "one NaN on the way back ends a run, hours after the loss looked well"
+ONE_NAN = "one NaN in a backward pass ends a run, hours after the loss looked fine"
 START = "published code starts with a deviation of its own"
 WIDE_GAIN = "in mixed precision the parameters are float32, and what they meet is not"
 
@@ -21,7 +21,7 @@ def beyond(case, why):
 
 
 OTHER_AXES = [
-    beyond(case, "other axes in front than batch and time, which change nothing")
+    beyond(case, "leading axes other than batch and time, which change nothing")
     for case in ("one vector", "four axes")
 ]
 
@@ -211,12 +211,12 @@ def tokens_of_dtype(draw, widths, dtype):
 
 
 def test_rms_norm_parameters(answer, build, features):
-    """`gain`, a number for every feature, and nothing else to learn."""
+    """The only parameter is `gain`, with a number for every feature."""
     return {"parameters": shapes(build(answer.RMSNorm, features, 1e-5))}
 
 
 def test_rms_norm_at_the_start(answer, features):
-    """The gain starts at 1: at first the norm is nothing but a norm."""
+    """The gain is initialized to 1."""
     return {"gain": answer.RMSNorm(features, 1e-5).gain}
 
 
@@ -225,7 +225,7 @@ def test_rms_norm_at_the_start(answer, features):
     ["tokens", *OTHER_AXES, "one feature", "large eps", "small vectors", "zeros"],
 )
 def test_rms_norm(answer, build, given, case):
-    """Each vector is divided by the root of its own mean square, to which ε is added; then comes the gain."""
+    """Each vector is divided by the root of its mean square plus ε; then the gain is applied."""
     return {"normed": build(answer.RMSNorm, given["x"].size(-1), given["eps"])(given["x"])}
 
 
@@ -237,20 +237,20 @@ def test_rms_norm(answer, build, given, case):
     ],
 )
 def test_rms_norm_gradients(answer, build, given, case):
-    """Gradients reach x, through the mean square too, and the gain; for a vector of zeros, too."""
+    """Gradients reach x, also through the mean square, and the gain, even for a vector of zeros."""
     norm = build(answer.RMSNorm, given["x"].size(-1), given["eps"])
     return {"gradients": all_gradients(norm, given["x"])}
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_rms_norm_dtype(answer, build, of_dtype, dtype):
-    """The result has the dtype of x and gain."""
+    """The result has the dtype of x and the gain."""
     return {"normed": build(answer.RMSNorm, of_dtype.size(-1), 1e-5, dtype=dtype)(of_dtype)}
 
 
 @pytest.mark.watertight(LARGE)
 def test_rms_norm_large_halves(answer, build, large_halves):
-    """Features of ±300 are no trouble in float16, which cannot hold their squares."""
+    """Features of ±300 are normalized correctly in float16, which cannot represent their squares."""
     norm = build(answer.RMSNorm, large_halves.size(-1), 1e-5, dtype="float16")
     return {"normed": norm(large_halves)}
 
@@ -258,13 +258,13 @@ def test_rms_norm_large_halves(answer, build, large_halves):
 @pytest.mark.watertight(WIDE_GAIN)
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 def test_rms_norm_wide_gain(answer, build, of_dtype, dtype):
-    """The result has the dtype of x where the gain is float32, too."""
+    """The result has the dtype of x even if the gain is float32."""
     return {"normed": build(answer.RMSNorm, of_dtype.size(-1), 1e-5)(of_dtype)}
 
 
 @pytest.mark.watertight(KEPT)
 def test_rms_norm_again(answer, build, two_batches):
-    """A second batch, with another gain, is normalized by itself."""
+    """A second call, with a different gain, does not depend on the first."""
     norm = build(answer.RMSNorm, two_batches[0].size(-1), 1e-5)
     return called_again(norm, two_batches)
 
@@ -273,12 +273,12 @@ def test_rms_norm_again(answer, build, two_batches):
 
 
 def test_group_norm_parameters(answer, build, in_groups):
-    """`gain` and `bias`, a number each for every feature, and nothing else to learn."""
+    """The parameters are `gain` and `bias`, with a number for every feature."""
     return {"parameters": shapes(fitting(build, answer.GroupNorm, in_groups))}
 
 
 def test_group_norm_at_the_start(answer, in_groups):
-    """The gain starts at 1 and the bias at 0: at first the norm is nothing but a norm."""
+    """The gain is initialized to 1 and the bias to 0."""
     norm = answer.GroupNorm(in_groups["groups"], in_groups["x"].size(-1), 1e-5)
     return {"gain": norm.gain, "bias": norm.bias}
 
@@ -299,7 +299,8 @@ def test_group_norm_at_the_start(answer, in_groups):
     ],
 )
 def test_group_norm(answer, build, groups_like, case):
-    """Each group of adjacent features is normalized by its own statistics and ε; then come gain and bias."""
+    """Each group of adjacent features is normalized by its own statistics and ε; then gain and bias are
+    applied."""
     return {"normed": fitting(build, answer.GroupNorm, groups_like)(groups_like["x"])}
 
 
@@ -311,7 +312,8 @@ def test_group_norm(answer, build, groups_like, case):
     ],
 )
 def test_group_norm_gradients(answer, build, groups_like, case):
-    """Gradients reach x, through mean and standard deviation too, gain and bias; also of constant groups."""
+    """Gradients reach x, also through mean and standard deviation, gain and bias, even for constant
+    groups."""
     norm = fitting(build, answer.GroupNorm, groups_like)
     return {"gradients": all_gradients(norm, groups_like["x"])}
 
@@ -328,7 +330,7 @@ def test_group_norm_dtype(answer, build, groups_of_dtype, dtype):
 
 @pytest.mark.watertight(LARGE)
 def test_group_norm_large_halves(answer, build, large_halves):
-    """Features of ±300 are no trouble in float16, which cannot hold their squares."""
+    """Features of ±300 are normalized correctly in float16, which cannot represent their squares."""
     norm = build(answer.GroupNorm, 2, large_halves.size(-1), 1e-5, dtype="float16")
     return {"normed": norm(large_halves)}
 
@@ -336,13 +338,13 @@ def test_group_norm_large_halves(answer, build, large_halves):
 @pytest.mark.watertight(WIDE_GAIN)
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 def test_group_norm_wide_gain(answer, build, groups_of_dtype, dtype):
-    """The result has the dtype of x where gain and bias are float32, too."""
+    """The result has the dtype of x even if gain and bias are float32."""
     return {"normed": fitting(build, answer.GroupNorm, groups_of_dtype)(groups_of_dtype["x"])}
 
 
 @pytest.mark.watertight(KEPT)
 def test_group_norm_again(answer, build, in_groups, two_batches):
-    """A second batch, with another gain and bias, is normalized by itself."""
+    """A second call, with a different gain and bias, does not depend on the first."""
     return called_again(fitting(build, answer.GroupNorm, in_groups), two_batches)
 
 
@@ -352,14 +354,15 @@ def test_group_norm_again(answer, build, in_groups, two_batches):
 @pytest.mark.parametrize("approximate", CURVES)
 @pytest.mark.parametrize("where", ["bend", "far"])
 def test_gelu(answer, curve, approximate, where):
-    """Each feature times the share of the normal distribution below it, exactly or by the tanh."""
+    """Each feature is multiplied by the share of the normal distribution below it, exactly or by the
+    tanh."""
     return {"output": answer.gelu(curve, approximate)}
 
 
 @pytest.mark.parametrize("approximate", CURVES)
 @pytest.mark.parametrize("where", ["bend", beyond("very far", ONE_NAN)])
 def test_gelu_gradients(answer, curve, approximate, where):
-    """The slope: below 0 on the left, a little more than 1 on the right, and 0 and 1 up to ±10⁴."""
+    """The slope is below 0 on the left and a little more than 1 on the right, and 0 and 1 up to ±10⁴."""
     inputs = wanting_gradients({"x": curve})
     backward(answer.gelu(**inputs, approximate=approximate))
     return {"gradients": gradients(inputs)}
@@ -375,14 +378,14 @@ def test_gelu_dtype(answer, bend_of_dtype, approximate, dtype):
 @pytest.mark.parametrize("dtype", HALVES)
 @pytest.mark.parametrize("approximate", CURVES)
 def test_gelu_left_tail_of_halves(answer, left_tail, approximate, dtype):
-    """Left of −3, where 1 plus a number near −1 is left, halves are right to their rounding."""
+    """Left of −3, where a number near −1 is added to 1, half precision is accurate to its rounding."""
     return {"output": answer.gelu(left_tail, approximate)}
 
 
 @pytest.mark.watertight(SHAPES)
 @pytest.mark.parametrize("shape", ["()", "(n, 0)"])
 def test_gelu_of_any_shape(answer, of_any_shape, shape):
-    """A single number has a result of its own; of no numbers comes none."""
+    """A single number works, and so does an empty tensor."""
     return {curve: answer.gelu(of_any_shape, curve) for curve in CURVES}
 
 
@@ -391,13 +394,14 @@ def test_gelu_of_any_shape(answer, of_any_shape, shape):
 
 @pytest.mark.parametrize("where", ["bend", "far"])
 def test_mish(answer, curve, where):
-    """Each feature times the tanh of its softplus."""
+    """Each feature is multiplied by the tanh of its softplus."""
     return {"output": answer.mish(curve)}
 
 
 @pytest.mark.parametrize("where", ["bend", beyond("very far", ONE_NAN)])
 def test_mish_gradients(answer, curve, where):
-    """The slope: below 0 on the left, a little more than 1 on the right, and 0 and 1 where eˣ overflows."""
+    """The slope is below 0 on the left and a little more than 1 on the right, and 0 and 1 where eˣ
+    overflows."""
     inputs = wanting_gradients({"x": curve})
     backward(answer.mish(**inputs))
     return {"gradients": gradients(inputs)}
@@ -411,14 +415,14 @@ def test_mish_dtype(answer, bend_of_dtype, dtype):
 
 @pytest.mark.parametrize("dtype", HALVES)
 def test_mish_left_tail_of_halves(answer, left_tail, dtype):
-    """Left of −3, where eˣ is small beside 1, halves are right to their rounding."""
+    """Left of −3, where eˣ is small compared with 1, half precision is accurate to its rounding."""
     return {"output": answer.mish(left_tail)}
 
 
 @pytest.mark.watertight(SHAPES)
 @pytest.mark.parametrize("shape", ["()", "(n, 0)"])
 def test_mish_of_any_shape(answer, of_any_shape, shape):
-    """A single number has a result of its own; of no numbers comes none."""
+    """A single number works, and so does an empty tensor."""
     return {"output": answer.mish(of_any_shape)}
 
 
@@ -426,26 +430,27 @@ def test_mish_of_any_shape(answer, of_any_shape, shape):
 
 
 def test_swiglu_parameters(answer, build, widths):
-    """Three linear layers without biases, `w_gate` and `w_up` to d_ff and `w_down` back, and nothing else."""
+    """The parameters are three linear layers without biases: `w_gate` and `w_up` to d_ff, and `w_down`
+    back."""
     return {"parameters": shapes(build(answer.SwiGLU, **widths))}
 
 
 @pytest.mark.parametrize("case", ["tokens", *OTHER_AXES])
 def test_swiglu(answer, build, widths, tokens, case):
-    """Swish of one projection times the other, and back to d_model: the same at every position."""
+    """Swish of one projection is multiplied by the other, and projected back, at every position."""
     return {"output": build(answer.SwiGLU, **widths)(tokens)}
 
 
 @pytest.mark.parametrize("case", ["tokens", beyond("loud tokens", ONE_NAN)])
 def test_swiglu_gradients(answer, build, widths, tokens, case):
-    """Gradients reach x and all three matrices, the gate's through Swish, however far it is open or shut."""
+    """Gradients reach x and all three matrices, the gate's through Swish, however large or small it is."""
     return {"gradients": all_gradients(build(answer.SwiGLU, **widths), tokens)}
 
 
 @pytest.mark.watertight(KEPT)
 @pytest.mark.parametrize("case", ["tokens"])
 def test_swiglu_again(answer, build, widths, tokens, case):
-    """After a training step the output is that of the new weights."""
+    """After a training step, the output is that of the new weights."""
     return called_again(build(answer.SwiGLU, **widths), (tokens, tokens[:1, 1:]))
 
 
@@ -463,5 +468,5 @@ def test_swiglu_start(answer, roomy):
 
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_swiglu_dtype(answer, build, widths, tokens_of_dtype, dtype):
-    """The output has the dtype of weights and inputs."""
+    """The output has the dtype of the weights and the inputs."""
     return {"output": build(answer.SwiGLU, **widths, dtype=dtype)(tokens_of_dtype)}

@@ -195,19 +195,19 @@ def no_tokens(draw):
 
 
 def test_angles(answer, table_size):
-    """Every pair is turned in proportion to the position, which is counted from 0."""
+    """Every pair is rotated in proportion to the position, which counts from 0."""
     return {"angles": in_float32(answer.rope_angles(**table_size))}
 
 
 def test_base(answer, other_base):
-    """The base is an argument: the larger, the slower the last pairs turn."""
+    """The argument `base` is used: the larger it is, the more slowly the last pairs rotate."""
     return {"angles": in_float32(answer.rope_angles(**other_base))}
 
 
 @pytest.mark.watertight("a single pair, a single position, or none")
 @pytest.mark.parametrize("edge", ["head_dim=2", "max_len=2", "max_len=0"])
 def test_smallest_tables(answer, edge_of_table, edge):
-    """One pair turns by one radian a step; a table of no positions is empty."""
+    """A single pair rotates by one radian per position; a table without positions is empty."""
     return {"angles": in_float32(answer.rope_angles(**edge_of_table))}
 
 
@@ -216,19 +216,19 @@ def test_smallest_tables(answer, edge_of_table, edge):
 
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_turned(answer, sequence, layout):
-    """Each pair of features is turned by the angle of its position and its place, in both layouts."""
+    """Each pair of features is rotated by the angle of its position and its index, in both layouts."""
     return {"output": answer.apply_rope(**sequence, layout=layout)}
 
 
 @pytest.mark.on_devices
 def test_layout_by_default(answer, sequence):
-    """By default pairs are interleaved, and the first token is at position 0."""
+    """By default, pairs are interleaved, and the first token is at position 0."""
     return {"output": answer.apply_rope(sequence["x"], sequence["angles"].cpu())}
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_square(answer, square, layout):
-    """Where all sizes are equal, it is still time that turns, and not heads or rows."""
+    """Even if all sizes are equal, the rotation depends on time, not on heads or rows."""
     return {"output": answer.apply_rope(**square, layout=layout)}
 
 
@@ -240,7 +240,7 @@ def test_leading_axes(answer, of_rank, leading):
 
 
 def test_scores(answer, query_and_key):
-    """The product of a turned query and a turned key is the same further on: it knows their distance only."""
+    """The product of a rotated query and a rotated key depends only on their distance."""
     query, key, angles = (query_and_key[name] for name in ("query", "key", "angles"))
     seen = {}
     for name, offset in {"scores": 0, "scores further on": query_and_key["further"]}.items():
@@ -254,12 +254,12 @@ def test_scores(answer, query_and_key):
 
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_offset(answer, later, layout):
-    """With an offset the first token is at that position, and the others follow."""
+    """With an offset, the first token is at that position, and the others follow."""
     return {"output": answer.apply_rope(**later, layout=layout)}
 
 
 def test_next_token(answer, next_token):
-    """A single token after a cache of many is turned by its own position, not by that of a first token."""
+    """A single token after a cache is rotated by its own position."""
     return {"output": answer.apply_rope(**next_token)}
 
 
@@ -267,14 +267,14 @@ def test_next_token(answer, next_token):
 @pytest.mark.on_devices
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_offset_of_each_row(answer, rows, layout):
-    """Each row of the batch may start at a position of its own."""
+    """Each row of the batch may start at its own position."""
     return {"output": answer.apply_rope(**rows, layout=layout)}
 
 
 @pytest.mark.watertight(OTHER_RANKS)
 @pytest.mark.parametrize("leading", [1, 3])
 def test_offset_of_each_row_of_rank(answer, rows_of_rank, leading):
-    """An offset for each row of the first axis, without a head axis or with two."""
+    """Offsets belong to the rows of the first axis, with any number of axes after it."""
     return {"output": answer.apply_rope(**rows_of_rank)}
 
 
@@ -283,7 +283,7 @@ def test_offset_of_each_row_of_rank(answer, rows_of_rank, leading):
 
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_gradients(answer, later, layout):
-    """Gradients pass, turned back."""
+    """Gradients flow through the rotation."""
     x = wanting_gradients({"x": later["x"]})
     backward(answer.apply_rope(**(later | x), layout=layout))
     return {"gradients": gradients(x)}
@@ -294,7 +294,7 @@ def test_gradients(answer, later, layout):
 
 @pytest.mark.parametrize("dtype", [FLOAT64, "float32", *HALVES])
 def test_dtype(answer, of_dtype, dtype):
-    """The result has the dtype of x, and its angles are not rounded to it."""
+    """The result has the dtype of x, and the angles are not rounded to it."""
     return {"output": answer.apply_rope(**of_dtype)}
 
 
@@ -302,7 +302,7 @@ def test_dtype(answer, of_dtype, dtype):
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 @pytest.mark.constant("is rounded only once", "what is computed in float32 is rounded at the end")
 def test_halves_are_rotated_in_float32(answer, many, dtype):
-    """Half precision gives what float32 gives, rounded once, at the end."""
+    """In half precision, the result is the float32 result, rounded once, at the end."""
     output = answer.apply_rope(**many)
     in_float32 = answer.apply_rope(many["x"].float(), many["angles"]).to(output.dtype)
     differing = (output != in_float32).double().mean().item()
@@ -311,25 +311,25 @@ def test_halves_are_rotated_in_float32(answer, many, dtype):
 
 @pytest.mark.watertight(FAR)
 def test_far_positions(answer, far):
-    """Cosines and sines are those of the angles as they are, in float64 where the table is."""
+    """Cosines and sines are computed in the dtype of the angles, such as float64."""
     return {"output": answer.apply_rope(far["x"], far["angles"].cpu())}
 
 
 @pytest.mark.watertight(MEMORY)
 @pytest.mark.parametrize("axes", ["1 2", "2 3"])
 def test_memory(answer, strided, axes):
-    """Transposed tensors, which are not contiguous, give the same in both layouts."""
+    """Transposed tensors, which are not contiguous, give the same result in both layouts."""
     return {layout: answer.apply_rope(**strided, layout=layout) for layout in LAYOUTS}
 
 
 @pytest.mark.watertight(SINGLE)
 @pytest.mark.parametrize("edge", ["B=1", "h=1", "T=1", "pairs=1"])
 def test_at_the_edge(answer, at_the_edge, edge):
-    """One row, one head, one token or one pair, with an offset for each row."""
+    """The result is right for one row, one head, one token or one pair, with an offset for each row."""
     return {layout: answer.apply_rope(**at_the_edge, layout=layout) for layout in LAYOUTS}
 
 
 @pytest.mark.watertight(NOTHING)
 def test_no_tokens(answer, no_tokens):
-    """Of no tokens comes a result without tokens."""
+    """Without tokens, the result has no tokens."""
     return {layout: answer.apply_rope(**no_tokens, layout=layout) for layout in LAYOUTS}

@@ -87,23 +87,24 @@ def nobody_asks(draw):
 
 
 def test_power_of_two(answer, powers):
-    """The slopes of 2, 4, 8, 16 … heads fall by the same factor from head to head, down to 1/256."""
+    """For 2, 4, 8, 16 … heads, the slopes fall by the same factor from head to head, down to 1/256."""
     return {f"slopes of {name}": answer.alibi_slopes(n) for name, n in powers.items()}
 
 
 def test_between_powers_of_two(answer, between):
-    """Any other number takes the slopes of the power of two below, then every other one of the next power."""
+    """Other numbers of heads take the slopes of the next lower power of two, then every other one of
+    the next higher power."""
     return {f"slopes, {name}": answer.alibi_slopes(n) for name, n in between.items()}
 
 
 def test_published_numbers_of_heads(answer, published):
-    """Large models have numbers of heads that are no power of two."""
+    """The slopes are right for large numbers of heads that are not a power of two."""
     return {"slopes": answer.alibi_slopes(published)}
 
 
 @pytest.mark.watertight(DEFAULT)
 def test_default_dtype(answer, published):
-    """Slopes have torch's default dtype, also where it is float64."""
+    """Slopes have torch's default dtype, even if it is float64."""
     usual = torch.get_default_dtype()
     torch.set_default_dtype(torch.float64)
     try:
@@ -121,26 +122,27 @@ def test_bias(answer, whole):
 
 
 def test_bias_of_any_number_of_heads(answer, uneven):
-    """The heads' order is that of their slopes, for any number of heads."""
+    """The heads are in the order of their slopes, for any number of heads."""
     return {"bias": answer.alibi_bias(**uneven)}
 
 
 def test_queries_are_the_last(answer, chunk):
-    """Where there are fewer queries than keys, they are the last positions."""
+    """If there are fewer queries than keys, the queries are the last positions."""
     return {"bias": answer.alibi_bias(**chunk)}
 
 
 def test_the_newest_token(answer, newest):
-    """The next token of a long text is at the last position, and the penalty grows in a straight line."""
+    """The next token of a long text is at the last position, and the penalty grows linearly with the
+    distance."""
     return {"bias": answer.alibi_bias(**newest)}
 
 
 def test_bias_of_one_head(answer, one_head):
-    """With one head the bias keeps its three axes."""
+    """With one head, the bias keeps its three axes."""
     return {"bias": answer.alibi_bias(**one_head)}
 
 
 @pytest.mark.watertight(NO_QUERIES)
 def test_no_queries(answer, nobody_asks):
-    """No queries give an empty tensor of the right shape."""
+    """Without queries, the result is an empty tensor of the right shape."""
     return {f"bias with {name}": answer.alibi_bias(**sizes) for name, sizes in nobody_asks.items()}

@@ -14,7 +14,7 @@ LOUD = (
     "in a trained model some scores are very large, and the hidden ones must stay below all of them"
 )
 KEPT = "whatever a layer keeps of one call must still be right in the next"
-EMPTY = "an empty prompt, or a chunk without queries, is a shape like any other"
+EMPTY = "an empty prompt, or a chunk without queries"
 
 
 def some_sizes(draw, **fixed):
@@ -177,7 +177,8 @@ def of_dtype(draw, dtype):
 
 
 def test_parameters(answer, build, given):
-    """Projections `w_q`, `w_k`, `w_v`, `w_o` without biases; those of keys and values are narrower."""
+    """The parameters are `w_q`, `w_k`, `w_v` and `w_o`, without biases; those of keys and values are
+    narrower."""
     module = build(answer.GroupedQueryAttention, *sizes_of(given))
     return dict(module.named_parameters())
 
@@ -186,7 +187,7 @@ def test_parameters(answer, build, given):
 
 
 def test_project(answer, build, given):
-    """All heads have queries of their own; keys and values have fewer heads, of the same width."""
+    """Each head has its own queries; keys and values have fewer heads, of the same width."""
     module = build(answer.GroupedQueryAttention, *sizes_of(given))
     query, key, value = module.project(**inputs_of(given))
     return {"query": query, "key": key, "value": value}
@@ -194,19 +195,19 @@ def test_project(answer, build, given):
 
 @pytest.mark.on_devices
 def test_attend(answer, build, in_heads):
-    """Neighboring heads ask the same keys, causally, and are joined in their order."""
+    """Neighboring heads attend to the same keys, causally, and are joined in order."""
     module = build(answer.GroupedQueryAttention, *sizes_of(in_heads))
     return {"joined heads": module.attend(**inputs_of(in_heads))}
 
 
 def test_the_newest_token(answer, build, newest):
-    """A single query is the last position, and sees all keys: so it is when a text is produced."""
+    """A single query is at the last position, and attends to all keys, as in generation."""
     module = build(answer.GroupedQueryAttention, *sizes_of(newest))
     return {"joined heads": module.attend(**inputs_of(newest))}
 
 
 def test_a_chunk(answer, build, chunk):
-    """Several queries are the last positions: each sees everything cached, and its own chunk causally."""
+    """Several queries are the last positions: each attends to the cache, and causally to its own chunk."""
     module = build(answer.GroupedQueryAttention, *sizes_of(chunk))
     return {"joined heads": module.attend(**inputs_of(chunk))}
 
@@ -214,7 +215,7 @@ def test_a_chunk(answer, build, chunk):
 @pytest.mark.watertight(STORED)
 @pytest.mark.constant("tensors with keys or values for each query head", "they are shared")
 def test_keys_are_not_repeated(answer, build, shared):
-    """No tensor holds keys or values once for each query head."""
+    """No tensor contains a copy of keys or values for each query head."""
     module = build(answer.GroupedQueryAttention, *sizes_of(shared))
     numbers = math.prod(shared["key"].shape) // shared["n_kv_heads"] * shared["n_heads"]
     with Stored(numbers) as stored:
@@ -227,14 +228,14 @@ def test_keys_are_not_repeated(answer, build, shared):
 
 @pytest.mark.watertight(LOUD)
 def test_large_scores(answer, build, loud):
-    """Very large scores give outputs, and what is hidden stays hidden."""
+    """With very large scores, outputs are finite, and hidden keys stay hidden."""
     module = build(answer.GroupedQueryAttention, *sizes_of(loud))
     return {"joined heads": module.attend(**inputs_of(loud))}
 
 
 @pytest.mark.watertight(KEPT)
 def test_another_past(answer, build, chunk, longer):
-    """As many queries with a longer past, and then with the first one again, see what is theirs."""
+    """Calls with a longer past, and then with the first one again, do not depend on each other."""
     module = build(answer.GroupedQueryAttention, *sizes_of(chunk))
     module.attend(**inputs_of(chunk))
     return {
@@ -247,13 +248,14 @@ def test_another_past(answer, build, chunk, longer):
 
 
 def test_as_many_kv_heads_as_heads(answer, build, each_its_own):
-    """Where every head has keys and values of its own it is multi-head attention, causal, without biases."""
+    """If every head has its own keys and values, the result is causal multi-head attention without
+    biases."""
     module = build(answer.GroupedQueryAttention, *sizes_of(each_its_own))
     return {"output": module(**inputs_of(each_its_own))}
 
 
 def test_one_kv_head(answer, build, one_for_all):
-    """With a single head of keys and values it is multi-query attention."""
+    """With a single KV head, the result is multi-query attention."""
     module = build(answer.GroupedQueryAttention, *sizes_of(one_for_all))
     return {"output": module(**inputs_of(one_for_all))}
 
@@ -266,7 +268,7 @@ def test_grouped_queries(answer, build, given):
 
 
 def test_later_tokens_are_invisible(answer, build, given, changed):
-    """Other tokens later on leave the outputs before them alone."""
+    """Outputs do not depend on later tokens."""
     module = build(answer.GroupedQueryAttention, *sizes_of(given))
     return {"output before": module(changed["x"])[:, : changed["place"]]}
 
@@ -274,14 +276,15 @@ def test_later_tokens_are_invisible(answer, build, given, changed):
 @pytest.mark.watertight(EDGES)
 @pytest.mark.parametrize("edge", ["B=1", "T=1", "groups=1", "share=1", "d_k=1"])
 def test_at_the_edge(answer, build, at_the_edge, edge):
-    """One sequence, one token, one group, one head in each, or heads of width 1."""
+    """The result is right for one sequence, one token, one group, one head per group, or heads of width
+    1."""
     module = build(answer.GroupedQueryAttention, *sizes_of(at_the_edge))
     return {"output": module(**inputs_of(at_the_edge))}
 
 
 @pytest.mark.watertight(EMPTY)
 def test_no_tokens(answer, build, nothing, nobody_asks):
-    """No tokens give no outputs, and no queries none either."""
+    """Without tokens, or without queries, there are no outputs."""
     module = build(answer.GroupedQueryAttention, *sizes_of(nothing))
     other = build(answer.GroupedQueryAttention, *sizes_of(nobody_asks))
     return {
@@ -292,7 +295,7 @@ def test_no_tokens(answer, build, nothing, nobody_asks):
 
 @pytest.mark.watertight("a model saved after a call has to load into a new one, key by key")
 def test_state_dict(answer, build, given):
-    """After a call as before, the state dict holds the four matrices and nothing else."""
+    """The state dict holds the four matrices and nothing else, before a call and after it."""
     module = build(answer.GroupedQueryAttention, *sizes_of(given))
     module(**inputs_of(given))
     return dict(module.state_dict())
@@ -302,7 +305,7 @@ def test_state_dict(answer, build, given):
 
 
 def test_gradients(answer, build, given):
-    """Gradients reach the tokens and every projection; what a group's heads send back is added up."""
+    """Gradients reach the tokens and every projection; those of a group's heads are added up."""
     module = build(answer.GroupedQueryAttention, *sizes_of(given))
     inputs = wanting_gradients(inputs_of(given))
     backward(module(**inputs))
@@ -314,6 +317,6 @@ def test_gradients(answer, build, given):
 
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_dtype(answer, build, of_dtype, dtype):
-    """The output has the dtype of module and tokens."""
+    """The output has the dtype of the module and the tokens."""
     module = build(answer.GroupedQueryAttention, *sizes_of(of_dtype), dtype=dtype)
     return {"output": module(**inputs_of(of_dtype))}

@@ -125,14 +125,14 @@ def roomy(draw):
 
 
 def test_parameters(answer, build, config):
-    """A table of tokens, the blocks, a final norm and a head of its own, without a bias; nothing else."""
+    """The parameters are an embedding, the blocks, a final norm, and a separate head without a bias."""
     model = build(answer.LLaMA, config)
     shapes = {name: str(tuple(p.shape)) for name, p in named_parameters(model)}
     return {"parameters": shapes, "how many": sum(p.numel() for p in model.parameters())}
 
 
 def test_config_is_kept(answer, build, config):
-    """`config` is the one that was given: what makes a cache asks it for layers, heads and widths."""
+    """`config` is stored as given: `new_cache` reads layers, heads and widths from it."""
     kept = build(answer.LLaMA, config).config
     return {"context": kept.context, "room": str(tuple(new_cache(kept, 2, 7).keys.shape))}
 
@@ -141,12 +141,12 @@ def test_config_is_kept(answer, build, config):
 
 
 def test_logits(answer, build, config, tokens):
-    """From tokens to the scores of the next one, at every position."""
+    """The model maps tokens to the logits of the next token, at every position."""
     return {"logits": build(answer.LLaMA, config)(tokens)}
 
 
 def test_gradients(answer, build, config, tokens):
-    """Gradients reach every parameter, the table from the input alone and the head from the logits alone."""
+    """Gradients reach every parameter: the embedding only from the input, the head only from the logits."""
     model = build(answer.LLaMA, config)
     backward(model(tokens))
     return {"gradients": gradients(model)}
@@ -156,12 +156,12 @@ def test_gradients(answer, build, config, tokens):
 
 
 def test_token_by_token(answer, build, config, token_by_token):
-    """A token that comes alone has the logits that it has at the end of the whole text."""
+    """A single token after a cached text has the same logits as at the end of the full text."""
     return read(build(answer.LLaMA, config), config, token_by_token)
 
 
 def test_each_layer_keeps_its_own(answer, build, config, in_chunks):
-    """After a text each layer of the cache holds the keys and values of that layer, for every token."""
+    """After a text, each layer of the cache holds that layer's keys and values for every token."""
     cache = room_for(config, in_chunks)
     model = build(answer.LLaMA, config)
     for chunk in in_chunks:
@@ -174,12 +174,12 @@ def test_each_layer_keeps_its_own(answer, build, config, in_chunks):
 
 
 def test_to_the_end_of_the_context(answer, build, config, to_the_end):
-    """With a cache, too, the context can be read to its last position."""
+    """With a cache, the context can be used up to its last position."""
     return read(build(answer.LLaMA, config), config, to_the_end)
 
 
 def test_two_texts(answer, build, config, two_texts):
-    """What was read is in the cache and nowhere else: two texts by turns, and then one without a cache."""
+    """Past tokens are stored only in the cache, so calls can alternate between texts."""
     model = build(answer.LLaMA, config)
     caches = [room_for(config, text) for text in two_texts]
     seen = {}
@@ -194,7 +194,8 @@ def test_two_texts(answer, build, config, two_texts):
 
 @pytest.mark.constant("not as it should start", "start equal", "what starts wrong: nothing")
 def test_start(answer, roomy):
-    """Matrices are initialized with standard deviation 0.02, or less in the blocks; gains with 1."""
+    """Matrices are initialized with standard deviation 0.02, or less in the blocks; gains are
+    initialized to 1."""
     parameters = started(answer.LLaMA(roomy))
     smallest = {name: least(name, roomy) for name in parameters}
     return starts(parameters, smallest)
@@ -203,7 +204,7 @@ def test_start(answer, roomy):
 @pytest.mark.watertight(PUBLISHED)
 @pytest.mark.constant("not as it should start", "start equal", "what starts wrong: nothing")
 def test_start_of_every_matrix(answer, roomy):
-    """Every matrix is drawn from N(0, 0.02²), those that write to the residual stream included."""
+    """Every matrix is drawn from N(0, 0.02²), including those that write to the residual stream."""
     parameters = started(answer.LLaMA(roomy))
     return starts(parameters, dict.fromkeys(parameters, 1.0))
 
@@ -257,19 +258,21 @@ def equal_to_the_first_block(parameters):
 @pytest.mark.watertight(ONES)
 @pytest.mark.parametrize("edge", ["B=1", "T=1", "N=1", "h=1", "kv=1", "pairs=1", "context=1"])
 def test_at_the_edge(answer, build, at_the_edge, edge):
-    """One text, token, block, head, head of keys or pair of features, or a context of one token."""
+    """The result is right for one text, token, block, head, KV head or pair of features, or a context
+    of one token."""
     return {"logits": build(answer.LLaMA, at_the_edge["config"])(at_the_edge["tokens"])}
 
 
 @pytest.mark.watertight(MODES)
 def test_evaluation(answer, build, config, tokens):
-    """In evaluation mode the logits are what they are in training: nothing here depends on the mode."""
+    """The logits do not depend on the mode."""
     return {"logits in evaluation mode": build(answer.LLaMA, config).eval()(tokens)}
 
 
 @pytest.mark.watertight(LOADED)
 def test_state_dict(answer, build, config, tokens):
-    """After a call as before, the state dict holds table, blocks, norm and head, and nothing else."""
+    """The state dict holds embedding, blocks, norm and head, and nothing else, before a call and after
+    it."""
     model = build(answer.LLaMA, config)
     model(tokens)
     return dict(model.state_dict())
@@ -277,7 +280,7 @@ def test_state_dict(answer, build, config, tokens):
 
 @pytest.mark.watertight(META)
 def test_made_without_numbers(answer, build, config, tokens):
-    """Made on torch's device "meta", then given room and weights, it computes what it always does."""
+    """A model that was created on the device "meta" and then gets weights computes the same logits."""
 
     def made_on_meta():
         with torch.device("meta"):
@@ -293,7 +296,7 @@ def test_made_without_numbers(answer, build, config, tokens):
 @pytest.mark.watertight(TABLE)
 @pytest.mark.constant("tables", "one for all layers")
 def test_one_table_of_angles(answer, build, config):
-    """All layers have the same table of angles: the tensor itself, and no copy of it."""
+    """All layers share one table of angles, the same tensor."""
     attentions = [block.self_attn for block in build(answer.LLaMA, config).blocks]
     places = {attention.angles.data_ptr() for attention in attentions}
     return {"tables": len(places), "pairs of features": attentions[0].angles.size(1)}
@@ -303,7 +306,7 @@ def test_one_table_of_angles(answer, build, config):
 @pytest.mark.constant("angles in", "float32 or better")
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 def test_angles_in_halves(answer, build, config, tokens, dtype):
-    """In half precision, too, the angles are those of float32 or better, before a call and after it."""
+    """In half precision, the angles are still float32 or float64, before a call and after it."""
     model = build(answer.LLaMA, config, dtype=dtype)
     logits = model(tokens)
     wide = {block.self_attn.angles.element_size() >= 4 for block in model.blocks}
@@ -312,5 +315,5 @@ def test_angles_in_halves(answer, build, config, tokens, dtype):
 
 @pytest.mark.parametrize("dtype", [FLOAT64, *HALVES])
 def test_dtype(answer, build, config, in_chunks, dtype):
-    """The logits have the dtype of the weights, with a cache as without."""
+    """The logits have the dtype of the weights, with or without a cache."""
     return read(build(answer.LLaMA, config, dtype=dtype), config, in_chunks)

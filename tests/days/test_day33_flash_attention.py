@@ -318,17 +318,17 @@ def many_halves(draw):
 
 
 def test_one_tile(answer, one_tile):
-    """Where everything fits into one tile, it is the attention of day 8."""
+    """If everything fits into one tile, the result is that of day 8."""
     return {"output": answer.flash_attention(**one_tile)}
 
 
 def test_any_length(answer, inputs):
-    """Lengths need not be multiples of the block."""
+    """Lengths do not need to be multiples of the block."""
     return {"output": answer.flash_attention(**inputs)}
 
 
 def test_every_rest(answer, all_rests):
-    """Whatever is left over when the lengths are divided by the block counts as well."""
+    """The remainder of a length that is not a multiple of the block is not lost."""
     return {
         f"output of {inputs['query'].size(-2)} queries and {inputs['key'].size(-2)} keys": (
             answer.flash_attention(**inputs)
@@ -338,13 +338,13 @@ def test_every_rest(answer, all_rests):
 
 
 def test_usual_block(answer, usual_block):
-    """Without a word about it the block is 64."""
+    """By default, the block is 64."""
     return {"output": answer.flash_attention(**usual_block)}
 
 
 @pytest.mark.watertight(WIDTHS)
 def test_other_width_of_values(answer, other_width):
-    """Values may be wider than queries and keys, or narrower, and have gradients of their own width."""
+    """Values, and their gradients, may be wider or narrower than queries and keys."""
     return seen_with_gradients(answer.flash_attention, other_width)
 
 
@@ -354,26 +354,27 @@ def test_other_width_of_values(answer, other_width):
     + [2, pytest.param(3, marks=pytest.mark.watertight(AXES))],
 )
 def test_leading_dimensions(answer, inputs_of_rank, leading):
-    """No batch, or several leading axes, such as batch and heads."""
+    """There may be no batch, or any number of leading axes."""
     return {"output": answer.flash_attention(**inputs_of_rank)}
 
 
 @pytest.mark.parametrize("order", ["rising", "falling"])
 @pytest.mark.parametrize("height", [300.0])
 def test_scores_in_order(answer, ladder, order, height):
-    """Each tile's scores are far above those of the tile before, or far below."""
+    """The result is right if each tile's scores are far above or far below those of the previous tile."""
     return {"output": answer.flash_attention(**ladder)}
 
 
 def test_low_scores(answer, low_scores):
-    """Where all scores are below minus ten thousand they are weighed against each other as ever."""
+    """If all scores are below −10,000, the weights are still right."""
     return {"output": answer.flash_attention(**low_scores)}
 
 
 @pytest.mark.watertight(SINGLE)
 @pytest.mark.parametrize("edge", ["B=1", "T_q=1", "T_k=1", "d_k=1", "d_v=1", "block=1"])
 def test_at_the_edge(answer, at_the_edge, edge):
-    """One sequence, one query, one key, vectors of one number, or a tile of one score."""
+    """The result is right for one sequence, one query, one key, vectors of width 1, or a tile of one
+    score."""
     return {"output": answer.flash_attention(**at_the_edge)}
 
 
@@ -382,13 +383,13 @@ def test_at_the_edge(answer, at_the_edge, edge):
 
 @pytest.mark.on_devices
 def test_causal(answer, as_many):
-    """With `causal` a query sees its own key and the earlier ones."""
+    """With `causal`, a query attends to the key at its own position and to earlier keys."""
     return {"output": answer.flash_attention(**as_many)}
 
 
 @pytest.mark.watertight(CHUNK)
 def test_every_causal_chunk(answer, all_causal_chunks):
-    """With more keys than queries the last query belongs to the last key, wherever the tiles end."""
+    """With more keys than queries, the last query is at the position of the last key, for any tiles."""
     return {
         f"output of 9 queries and {inputs['key'].size(-2)} keys": answer.flash_attention(**inputs)
         for inputs in all_causal_chunks
@@ -396,7 +397,7 @@ def test_every_causal_chunk(answer, all_causal_chunks):
 
 
 def test_loud_and_late(answer, loud_and_late):
-    """A later key with a very high score leaves no trace."""
+    """A later key with a very high score has no effect."""
     return {"output": answer.flash_attention(**loud_and_late)}
 
 
@@ -405,13 +406,13 @@ def test_loud_and_late(answer, loud_and_late):
 
 @pytest.mark.on_devices
 def test_gradients(answer, inputs):
-    """Over several tiles the gradients add up."""
+    """Gradients add up over several tiles."""
     return seen_with_gradients(answer.flash_attention, inputs)
 
 
 @pytest.mark.parametrize("tiles", ["one tile", "causal"])
 def test_gradients_of(answer, one_tile, as_many, tiles):
-    """Gradients are those of the attention of day 8, and reach the keys that a query sees, no later ones."""
+    """Gradients are those of day 8's attention, and later keys get none."""
     inputs = one_tile if tiles == "one tile" else as_many
     return seen_with_gradients(answer.flash_attention, inputs)
 
@@ -419,12 +420,13 @@ def test_gradients_of(answer, one_tile, as_many, tiles):
 @pytest.mark.parametrize("order", ["rising", "falling"])
 @pytest.mark.parametrize("height", [3.0])
 def test_gradients_with_scores_in_order(answer, ladder, order, height):
-    """Gradients are right also where each tile's scores are above the last one's, or below."""
+    """Gradients are right if each tile's scores are above or below those of the previous tile."""
     return seen_with_gradients(answer.flash_attention, ladder)
 
 
 def test_two_calls(answer, two_calls):
-    """Two calls, and only then two backward passes, as in a model of two layers."""
+    """Two calls followed by two backward passes, as in a model with two layers, give the right
+    gradients."""
     wanting = [wanting_gradients(inputs) for inputs in two_calls]
     outputs = [answer.flash_attention(**inputs) for inputs in wanting]
     backward(*outputs)
@@ -437,8 +439,8 @@ def test_two_calls(answer, two_calls):
 @pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.constant(LARGEST, KEPT, FORWARD, BACKWARD, FIGURES)
 def test_memory(answer, long, causal):
-    """Never are T_q × T_k numbers held at once: not forward, not for the backward pass, not in it; nor is
-    there such a mask, in one tensor or in several together."""
+    """T_q × T_k numbers, or a mask of this size, are never in memory at once: not in the forward pass,
+    between the passes, or in the backward pass."""
     return seen_with_memory(answer.flash_attention, long)
 
 
@@ -447,21 +449,22 @@ def test_memory(answer, long, causal):
 
 @pytest.mark.watertight(EMPTY)
 def test_nothing_to_attend_to(answer, too_early):
-    """A causal query before the first key has an output of exactly 0, and passes no gradient on; the others
-    have theirs."""
+    """A causal query before the first key has an output of exactly 0 and passes no gradient on."""
     return seen_with_gradients(answer.flash_attention, too_early)
 
 
-@pytest.mark.watertight("an empty prompt, or a chunk without queries, is a shape like any other")
+@pytest.mark.watertight("an empty prompt, or a chunk without queries")
 @pytest.mark.parametrize("missing", ["queries", "keys"])
 def test_without(answer, without, missing):
-    """No queries give no outputs, and queries without keys outputs of 0."""
+    """Without queries there are no outputs; without keys, outputs are 0."""
     return {"output": answer.flash_attention(**without)}
 
 
-@pytest.mark.watertight("heads are split by a transposition, and a `view` of the result raises")
+@pytest.mark.watertight(
+    "heads are split by a transposition, and a `view` of the result raises an error"
+)
 def test_memory_layout(answer, split_from_heads):
-    """Transposed tensors, which are not contiguous, give the same, and so do their gradients."""
+    """Transposed tensors, which are not contiguous, give the same results and gradients."""
     wanting = wanting_gradients(split_from_heads)
     output = answer.flash_attention(**wanting)
     backward(
@@ -475,13 +478,13 @@ def test_memory_layout(answer, split_from_heads):
 
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_dtype(answer, of_dtype, dtype):
-    """Output and gradients have the inputs' dtype, and are right to its precision."""
+    """Output and gradients have the inputs' dtype, and are accurate to its precision."""
     return seen_with_gradients(answer.flash_attention, of_dtype)
 
 
 @pytest.mark.watertight("a score that overflows in float16 is infinite, and the next step is NaN")
 def test_halves_do_not_overflow(answer, wide_halves, large_values):
-    """Scores or sums of values that pass 65504 before they are divided are no trouble in float16."""
+    """Scores or sums of values that exceed 65504 before the division do not overflow in float16."""
     return {
         "output": answer.flash_attention(**wide_halves),
         "output of large values": answer.flash_attention(**large_values),
@@ -490,13 +493,13 @@ def test_halves_do_not_overflow(answer, wide_halves, large_values):
 
 @pytest.mark.parametrize("dtype", HALVES)
 def test_halves_are_exact(answer, close_halves, dtype):
-    """In half precision the result is that of float32, rounded: neither forward nor backward are scores, or
-    their log-sum-exp, rounded before."""
+    """In half precision, the result is the float32 result, rounded: scores and their log-sum-exp are
+    not rounded, either forward or backward."""
     seen = seen_with_gradients(answer.flash_attention, close_halves)
     return {"output": seen["output"], "gradient of value": seen["gradients"]["value"]}
 
 
 @pytest.mark.watertight("a sum of many small numbers stops growing in half precision")
 def test_halves_add_up(answer, many_halves):
-    """What is added up over the tiles is added up in float32."""
+    """Sums over the tiles are computed in float32."""
     return {"output": answer.flash_attention(**many_halves)}

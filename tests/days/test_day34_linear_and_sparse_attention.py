@@ -18,7 +18,7 @@ from implementation import attention, subsequent_mask
 WIDTHS = "no publication has values of another width than its keys"
 AXES = "publications take a batch of heads: two leading axes"
 ALIKE = "a mask that is kept is handed out to several, and one of them may write into it"
-NOTHING = pytest.mark.watertight("a window of nothing is easily taken for no window")
+NOTHING = pytest.mark.watertight("a window of 0 is easily taken for no window")
 SINGLE = "a batch, a sequence or a width of one is where squeezed and broadcast axes go astray"
 EMPTY = "an empty prompt, or an empty memory, must not turn into NaN"
 FAR = "float32's elu(x) + 1 is 0 from −17.4 on, and the quotient of two zeros is NaN"
@@ -240,13 +240,14 @@ def kept_for_the_way_back(function, inputs):
 
 
 def test_linear_attention(answer, inputs):
-    """Each query weighs the keys by the products of features elu(x) + 1, and takes the mean of the values."""
+    """The weights are products of the features elu(x) + 1, and the output is the weighted mean of the
+    values."""
     return {"output": answer.linear_attention(**inputs)}
 
 
 @pytest.mark.parametrize("leading", [*RANKS, 2, BEYOND])
 def test_leading_dimensions(answer, inputs_of_rank, leading):
-    """No batch, or several leading axes, such as batch and heads."""
+    """There may be no batch, or any number of leading axes."""
     return {"output": answer.linear_attention(**inputs_of_rank)}
 
 
@@ -254,12 +255,12 @@ def test_leading_dimensions(answer, inputs_of_rank, leading):
 
 
 def test_causal(answer, few_tokens):
-    """A query sees the keys up to its own position, its own included."""
+    """A query attends to the keys up to and including its own position."""
     return {"causal output": answer.linear_attention(**few_tokens, causal=True)}
 
 
 def test_causal_around_whole_chunks(answer, around_whole_chunks):
-    """A text is as right with one token less than whole chunks, or one more, as with whole ones."""
+    """The length may be one token less or more than a multiple of the chunk."""
     return {
         f"causal output of {inputs['key'].size(-2)} tokens": (
             answer.linear_attention(**inputs, causal=True)[..., -5:, :]
@@ -269,7 +270,7 @@ def test_causal_around_whole_chunks(answer, around_whole_chunks):
 
 
 def test_later_tokens_are_invisible(answer, changed):
-    """Other tokens later on leave the causal outputs before them alone."""
+    """Causal outputs do not depend on later tokens."""
     output = answer.linear_attention(**changed["inputs"], causal=True)
     return {"causal output before": output[:, :, : changed["place"]]}
 
@@ -280,7 +281,7 @@ def test_later_tokens_are_invisible(answer, changed):
 @pytest.mark.constant("the largest tensor", "it has fewer numbers than a quarter of T × T")
 @pytest.mark.parametrize("causal", [False, True])
 def test_no_table_of_scores(answer, very_long, causal):
-    """No tensor has T × T numbers, or a share of them, in a text of a thousand tokens."""
+    """For a thousand tokens, no tensor has T × T numbers, or a large share of them."""
     with Largest() as largest:
         output = answer.linear_attention(**very_long, causal=causal)
     t = very_long["key"].size(-2)
@@ -296,7 +297,7 @@ def test_no_table_of_scores(answer, very_long, causal):
 @pytest.mark.constant("for the backward pass", "there is no state for each token")
 @pytest.mark.watertight(STATES)
 def test_no_state_for_each_token(answer, wide_features):
-    """The causal backward pass keeps fewer than T states of d_k × d_v numbers."""
+    """For the causal backward pass, fewer than T states of d_k × d_v numbers are stored."""
     output, kept = kept_for_the_way_back(
         lambda **inputs: answer.linear_attention(**inputs, causal=True), wide_features
     )
@@ -315,7 +316,7 @@ def test_no_state_for_each_token(answer, wide_features):
 
 @pytest.mark.parametrize("causal", [False, True])
 def test_gradients(answer, inputs, many_tokens, causal):
-    """Gradients reach query, key and value; causal, all earlier ones, those of earlier chunks too."""
+    """Gradients reach query, key and value; in the causal case, also those of earlier chunks."""
     wanting = wanting_gradients(many_tokens if causal else inputs)
     backward(answer.linear_attention(**wanting, causal=causal))
     return {"gradients": gradients(wanting)}
@@ -327,14 +328,14 @@ def test_gradients(answer, inputs, many_tokens, causal):
 @pytest.mark.watertight(SINGLE)
 @pytest.mark.parametrize("edge", ["B=1", "T_q=1", "T_k=1", "d_k=1", "d_v=1", "T_q=0"])
 def test_at_the_edge(answer, at_the_edge, edge):
-    """One sequence, one query or none, one key, or vectors of one number."""
+    """The result is right for one sequence, one query or none, one key, or vectors of width 1."""
     return {"output": answer.linear_attention(**at_the_edge)}
 
 
 @pytest.mark.watertight(EMPTY)
 @pytest.mark.parametrize("edge", ["T_q=0 T_k=0"])
 def test_no_tokens(answer, at_the_edge, edge):
-    """No tokens give no output, causal or not."""
+    """Without tokens, there is no output, causal or not."""
     return {
         "output": answer.linear_attention(**at_the_edge),
         "causal output": answer.linear_attention(**at_the_edge, causal=True),
@@ -344,7 +345,7 @@ def test_no_tokens(answer, at_the_edge, edge):
 @pytest.mark.watertight(WIDTHS)
 @pytest.mark.parametrize("causal", [False, True])
 def test_other_width_of_values(answer, other_width, causal):
-    """Values may be wider than queries and keys, or narrower, and have gradients of their own width."""
+    """Values, and their gradients, may be wider or narrower than queries and keys."""
     inputs = wanting_gradients(other_width)
     output = answer.linear_attention(**inputs, causal=causal)
     backward(output)
@@ -354,16 +355,18 @@ def test_other_width_of_values(answer, other_width, causal):
 @pytest.mark.watertight(EMPTY)
 @pytest.mark.parametrize("edge", ["T_k=0"])
 def test_no_keys(answer, at_the_edge, edge):
-    """Where there are no keys, the output is 0, and so is the query's gradient."""
+    """Without keys, the output and the query's gradient are 0."""
     inputs = wanting_gradients(at_the_edge)
     output = answer.linear_attention(**inputs)
     backward(output)
     return {"output": output.detach(), "gradients": {"query": gradients(inputs)["query"]}}
 
 
-@pytest.mark.watertight("heads are split by a transposition, and a `view` of the result raises")
+@pytest.mark.watertight(
+    "heads are split by a transposition, and a `view` of the result raises an error"
+)
 def test_memory(answer, split_from_heads):
-    """Transposed tensors, which are not contiguous, give the same."""
+    """Transposed tensors, which are not contiguous, give the same result."""
     return {
         "output": answer.linear_attention(**split_from_heads),
         "causal output": answer.linear_attention(**split_from_heads, causal=True),
@@ -375,7 +378,7 @@ def test_memory(answer, split_from_heads):
 
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_dtype(answer, of_dtype, dtype):
-    """The output has the inputs' dtype, and is right to its precision."""
+    """The output has the inputs' dtype, and is accurate to its precision."""
     return {
         "output": answer.linear_attention(**of_dtype),
         "causal output": answer.linear_attention(**of_dtype, causal=True),
@@ -385,7 +388,7 @@ def test_dtype(answer, of_dtype, dtype):
 @pytest.mark.watertight(FAR)
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
 def test_far_below_zero(answer, far_below_zero, dtype):
-    """Features of about −20 are small numbers, and not 0: the weights that they give are as right as any."""
+    """For inputs of about −20, features are small but not 0, and the weights are accurate."""
     return {
         "output": answer.linear_attention(**far_below_zero),
         "causal output": answer.linear_attention(**far_below_zero, causal=True),
@@ -394,7 +397,7 @@ def test_far_below_zero(answer, far_below_zero, dtype):
 
 @pytest.mark.watertight(ABOVE)
 def test_far_above_zero(answer, far_above_zero):
-    """Features of about 100 are numbers like any other, and so are their gradients."""
+    """For inputs of about 100, features and gradients are finite."""
     inputs = wanting_gradients(far_above_zero)
     output = answer.linear_attention(**inputs)
     backward(output)
@@ -404,7 +407,7 @@ def test_far_above_zero(answer, far_above_zero):
 @pytest.mark.watertight(SUMS)
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 def test_long_sums(answer, long_sums, dtype):
-    """Over thousands of tokens, sums neither overflow nor lose count in half precision."""
+    """Over thousands of tokens in half precision, sums neither overflow nor lose accuracy."""
     return {
         "output": answer.linear_attention(**long_sums)[:9],
         "causal output": answer.linear_attention(**long_sums, causal=True)[-9:],
@@ -413,7 +416,7 @@ def test_long_sums(answer, long_sums, dtype):
 
 @pytest.mark.parametrize("dtype", [FLOAT64, *HALVES])
 def test_gradients_of_dtype(answer, of_dtype, dtype):
-    """Gradients have the inputs' dtype, and are right to its precision."""
+    """Gradients have the inputs' dtype, and are accurate to its precision."""
     inputs = wanting_gradients(of_dtype)
     backward(answer.linear_attention(**inputs, causal=True))
     return {"gradients": gradients(inputs)}
@@ -424,23 +427,23 @@ def test_gradients_of_dtype(answer, of_dtype, dtype):
 
 @pytest.mark.parametrize("window", ["of some", pytest.param("of nothing", marks=NOTHING)])
 def test_window(answer, local, window):
-    """A token sees itself and as many as `window` tokens on either side, and the global tokens."""
+    """A token attends to itself, to at most `window` tokens on either side, and to the global tokens."""
     return {"mask": answer.sliding_window_mask(**local)}
 
 
 def test_global_tokens(answer, with_global_tokens):
-    """The first tokens see all, and all see them."""
+    """The global tokens attend to all tokens, and all tokens attend to them."""
     return {"mask": answer.sliding_window_mask(**with_global_tokens)}
 
 
 def test_causal_window(answer, with_global_tokens):
-    """With `subsequent_mask` by & it is the window of a decoder: the past side is left."""
+    """Combined with `subsequent_mask` by `&`, the mask is a decoder's window, over the past only."""
     size = with_global_tokens["size"]
     return {"mask": answer.sliding_window_mask(**with_global_tokens) & subsequent_mask(size)}
 
 
 def test_in_attention(answer, to_attend):
-    """Day 8's attention takes the mask as it is, for a whole batch."""
+    """Day 8's attention accepts the mask, for an entire batch."""
     inputs = {name: value for name, value in to_attend.items() if name != "window"}
     mask = answer.sliding_window_mask(inputs["key"].size(1), to_attend["window"], 1)
     output, _ = attention(**inputs, mask=mask.to(inputs["key"].device))
@@ -449,7 +452,7 @@ def test_in_attention(answer, to_attend):
 
 @pytest.mark.watertight(ALIKE)
 def test_mask_once_more(answer, with_global_tokens):
-    """What is written into a mask shows in no other, of the same size or not."""
+    """Writing into a mask does not change any other mask."""
     first = answer.sliding_window_mask(**with_global_tokens)
     before = first.clone()
     first.fill_(False)
@@ -465,5 +468,5 @@ def test_mask_once_more(answer, with_global_tokens):
 @pytest.mark.constant("one token", "it sees itself")
 @pytest.mark.watertight("no token, or one or two, where a slice from the end takes everything")
 def test_hardly_any_tokens(answer, no_size):
-    """No tokens give an empty mask with three axes; a single one sees itself."""
+    """Without tokens, the mask is empty and has three axes; a single token attends to itself."""
     return {name: answer.sliding_window_mask(**sizes) for name, sizes in no_size.items()}

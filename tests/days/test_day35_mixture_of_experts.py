@@ -27,9 +27,9 @@ def routed(draw, *batch, d_model, n_experts, k, which=None, dtype="float32"):
     `which` may pick tokens by their choices, from most to least likely: it returns their rows.
     """
     chosen, count = 0, math.prod(batch)
-    tokens = torch.empty(0)
-    # Now and then an expert is nobody's clear choice, or too few tokens choose clearly.
-    while chosen < n_experts or len(tokens) < count:
+    rows = torch.empty(0)
+    # Now and then an expert is nobody's clear choice, or too few tokens choose clearly or are picked.
+    while chosen < n_experts or len(rows) < count:
         router = draw.normal(n_experts, d_model, dtype="float64")
         router = (2 * router / router.norm(dim=-1, keepdim=True)).to(getattr(torch, dtype))
         tokens = draw.normal(1500, d_model, dtype=dtype)
@@ -38,11 +38,10 @@ def routed(draw, *batch, d_model, n_experts, k, which=None, dtype="float32"):
         clear = gaps.amin(-1) > MARGIN if n_experts > 1 else ...
         tokens, choices = tokens[clear], choices[clear]
         chosen = len(choices[:, :k].unique())
+        rows = which(choices) if which and len(choices) else torch.arange(len(tokens))
     if which is None:
         found = [(choices[:, :k] == number).any(-1).nonzero()[0] for number in range(n_experts)]
-        rows = torch.cat([torch.cat(found).unique(), torch.arange(len(tokens))])
-    else:
-        rows = which(choices)
+        rows = torch.cat([torch.cat(found).unique(), rows])
     x = (
         tokens[rows[:count]][draw.sizes(0, count - 1, count)]
         if which is None
@@ -78,7 +77,7 @@ def wanted_by_all(choices):
     number = choices[0, 0]
     first, second = (choices[:, place] == number for place in (0, 1))
     pairs = zip(second.nonzero().flatten(), first.nonzero().flatten(), strict=False)
-    return torch.stack([row for pair in pairs for row in pair])
+    return torch.tensor([int(row) for pair in pairs for row in pair], dtype=torch.int64)
 
 
 def router_of(build, made, given, **how):
@@ -298,22 +297,22 @@ def nothing(draw, factor):
 
 
 def test_router_parameters(answer, build, tokens):
-    """One linear layer without a bias, `w_r`, and nothing else to learn."""
+    """The only parameter is a linear layer without a bias, `w_r`."""
     return dict(router_of(build, answer.TopKRouter, tokens).named_parameters())
 
 
 def test_router_probabilities(answer, build, tokens):
-    """All experts have a probability, and those of a token sum to 1."""
+    """Every expert has a probability, and those of a token sum to 1."""
     return {"probs": router_of(build, answer.TopKRouter, tokens)(tokens["x"])[2]}
 
 
 def test_router_choice(answer, build, tokens):
-    """The k most likely experts of each token, by their numbers."""
+    """The router returns the indices of each token's k most likely experts."""
     return {"experts": by_name(router_of(build, answer.TopKRouter, tokens)(tokens["x"]))["experts"]}
 
 
 def test_router_weights(answer, build, tokens):
-    """The chosen experts' probabilities, divided by what they have between them."""
+    """The weights are the chosen experts' probabilities, divided by their sum."""
     return {"weights": by_name(router_of(build, answer.TopKRouter, tokens)(tokens["x"]))["weights"]}
 
 
@@ -324,7 +323,7 @@ def test_router_order(answer, build, tokens):
 
 
 def test_router_one_choice(answer, build, tokens_with_one_choice):
-    """With k = 1 the single weight is 1, and the last axis stays."""
+    """With k = 1, the single weight is 1, and the last axis stays."""
     given = tokens_with_one_choice
     return by_name(router_of(build, answer.TopKRouter, given)(given["x"]))
 
@@ -332,14 +331,13 @@ def test_router_one_choice(answer, build, tokens_with_one_choice):
 @pytest.mark.watertight(AXES)
 @pytest.mark.parametrize("leading", [0, 1, 3])
 def test_router_leading_dimensions(answer, build, tokens_of_rank, leading):
-    """One token alone, a list of tokens, or more axes in front."""
+    """The input may be one token, or have any number of leading axes."""
     return by_name(router_of(build, answer.TopKRouter, tokens_of_rank)(tokens_of_rank["x"]))
 
 
 @pytest.mark.parametrize("by", ["weights", "probabilities"])
 def test_router_gradients(answer, build, tokens, by):
-    """By way of the weights the model's own loss teaches the router, by that of the probabilities the
-    balance loss."""
+    """Both the weights and the probabilities have gradients."""
     router = router_of(build, answer.TopKRouter, tokens)
     inputs = wanting_gradients({"x": tokens["x"]})
     backward(by_name(router(**inputs))["weights" if by == "weights" else "probs"])
@@ -357,7 +355,7 @@ def test_router_dtype(answer, build, tokens_of_dtype, dtype):
 @pytest.mark.watertight(DECIDED)
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 def test_router_decides_in_float32(answer, build, close_scores, dtype):
-    """Scores that half precision would round to the same number are still told apart."""
+    """Scores that half precision would round to the same number are still distinguished."""
     router = router_of(build, answer.TopKRouter, close_scores, dtype=dtype)
     return {"experts": router(close_scores["x"])[1]}
 
@@ -365,7 +363,7 @@ def test_router_decides_in_float32(answer, build, close_scores, dtype):
 @pytest.mark.watertight(STARTS)
 @pytest.mark.constant("start of w_r", "it is that of `nn.Linear`")
 def test_router_start(answer, roomy):
-    """The router starts as `nn.Linear` starts."""
+    """The router has the default initialization of `nn.Linear`."""
     router = answer.TopKRouter(*roomy["router"])
     return {"start of w_r": start_of(router.w_r.weight), "size": router.w_r.weight.numel()}
 
@@ -374,25 +372,27 @@ def test_router_start(answer, roomy):
 
 
 def test_loss(answer, some):
-    """The shares of an expert's tokens times its mean probability; every choice counts the same."""
+    """The loss multiplies an expert's share of the choices by its mean probability; every choice counts
+    the same."""
     return {"loss": answer.load_balancing_loss(**some)}
 
 
 @pytest.mark.parametrize("k", [1, 2])
 def test_loss_of_few_choices(answer, chosen_by_some, k):
-    """One choice of each token as in the paper; an expert that no token chose counts 0, the last one too."""
+    """With one choice per token, the loss is the paper's; an expert that no token chose has a share of
+    0."""
     return {"loss": answer.load_balancing_loss(**chosen_by_some)}
 
 
 @pytest.mark.watertight(AXES)
 @pytest.mark.parametrize("leading", [0, 1, 3])
 def test_loss_leading_dimensions(answer, some_of_rank, leading):
-    """Of one token, of a list of tokens, or with more axes in front: all tokens count the same."""
+    """With any number of leading axes, all tokens count the same."""
     return {"loss": answer.load_balancing_loss(**some_of_rank)}
 
 
 def test_loss_gradients(answer, some):
-    """Probabilities get a gradient, the larger the more their expert was chosen."""
+    """Probabilities get a gradient, which is larger the more often their expert was chosen."""
     inputs = wanting_gradients(some)
     backward(answer.load_balancing_loss(**inputs))
     return {"gradients": gradients(inputs)}
@@ -406,7 +406,7 @@ def test_loss_dtype(answer, some_of_dtype, dtype):
 
 @pytest.mark.parametrize("dtype", HALVES[:1])
 def test_loss_of_many_halves(answer, many_halves, dtype):
-    """A hundred thousand tokens are more than float16 can count to, but their share is not."""
+    """Counts of a hundred thousand tokens do not overflow in float16."""
     return {"loss": answer.load_balancing_loss(**many_halves)}
 
 
@@ -414,7 +414,7 @@ def test_loss_of_many_halves(answer, many_halves, dtype):
 
 
 def test_parameters(answer, build, given):
-    """A router, and as many gated networks as there are experts, each with weights of its own."""
+    """The parameters are those of a router, and of a gated network for each expert."""
     return dict(layer_of(build, answer.MixtureOfExperts, given).named_parameters())
 
 
@@ -426,19 +426,19 @@ def test_mixture(answer, build, given_k, k):
 
 
 def test_nothing_is_dropped(answer, build, a_crowd):
-    """Without a capacity an expert takes all tokens that chose it, be it every single one."""
+    """Without a capacity, an expert takes all tokens that chose it, even if these are all tokens."""
     return {"output": layer_of(build, answer.MixtureOfExperts, a_crowd)(a_crowd["x"])}
 
 
 def test_second_call(answer, build, given, again):
-    """A second call, with another batch and another length, stands for itself."""
+    """A second call, with a different batch and length, does not depend on the first."""
     layer = layer_of(build, answer.MixtureOfExperts, given)
     layer(given["x"])
     return {"output": layer(again)} | kept_by(layer)
 
 
 def test_kept_for_the_loss(answer, build, given):
-    """`probs` and `chosen` are what the router said at the last call, and None before the first."""
+    """`probs` and `chosen` are the router's results at the last call, and None before the first."""
     layer = layer_of(build, answer.MixtureOfExperts, given)
     before = {"probs before": layer.probs, "chosen before": layer.chosen}
     layer(given["x"])
@@ -446,7 +446,7 @@ def test_kept_for_the_loss(answer, build, given):
 
 
 def test_kept_with_its_gradient(answer, build, given):
-    """A loss of `probs` teaches the router, and no expert."""
+    """A loss on `probs` has gradients for the router, but not for the experts."""
     layer = layer_of(build, answer.MixtureOfExperts, given)
     layer(given["x"])
     backward(layer.probs)
@@ -472,7 +472,7 @@ def watched(layer):
 
 
 def test_experts_compute_for_their_tokens(answer, build, given):
-    """An expert is asked about the tokens that chose it, and about no others."""
+    """An expert gets only the tokens that chose it."""
     layer = layer_of(build, answer.MixtureOfExperts, given)
     rows, _ = watched(layer)
     output = layer(given["x"])
@@ -495,8 +495,8 @@ def test_experts_are_called_once(answer, build, given):
 @pytest.mark.watertight(DROPPED)
 @pytest.mark.parametrize("room", ["rounded up", "whole"])
 def test_capacity(answer, build, too_many, exact_room, room):
-    """An expert takes the first tokens that chose it, as first choice or second, until it is full; what is
-    kept for the loss is what the router said."""
+    """An expert takes the first tokens that chose it, as first or second choice, until it is full; the
+    stored choices include dropped ones."""
     given = too_many if room == "rounded up" else exact_room
     layer = layer_of(build, answer.MixtureOfExperts, given)
     output = layer(given["x"])
@@ -505,7 +505,7 @@ def test_capacity(answer, build, too_many, exact_room, room):
 
 @pytest.mark.watertight(DROPPED)
 def test_capacity_at_a_second_call(answer, build, too_many):
-    """At a second call, with fewer tokens, the capacity is that of their number."""
+    """At a second call with fewer tokens, the capacity depends on their number."""
     layer = layer_of(build, answer.MixtureOfExperts, too_many)
     layer(too_many["x"])
     return {"output of fewer tokens": layer(too_many["x"][:1])}
@@ -514,7 +514,7 @@ def test_capacity_at_a_second_call(answer, build, too_many):
 @pytest.mark.watertight(DROPPED)
 @pytest.mark.parametrize("mode", ["training", "evaluation"])
 def test_capacity_saves_work(answer, build, too_many, mode):
-    """An expert is not asked about tokens that it has no room for, in evaluation mode neither."""
+    """An expert does not get tokens beyond its capacity, even in evaluation mode."""
     layer = layer_of(build, answer.MixtureOfExperts, too_many).train(mode == "training")
     rows, _ = watched(layer)
     output = layer(too_many["x"])
@@ -523,7 +523,7 @@ def test_capacity_saves_work(answer, build, too_many, mode):
 
 @pytest.mark.watertight(DROPPED)
 def test_gradients_with_capacity(answer, build, too_many):
-    """What was dropped sends nothing back; what was not, as much as ever."""
+    """Dropped choices have no gradient, and the gradients of all others do not change."""
     layer = layer_of(build, answer.MixtureOfExperts, too_many)
     inputs = wanting_gradients({"x": too_many["x"]})
     backward(layer(**inputs))
@@ -534,7 +534,7 @@ def test_gradients_with_capacity(answer, build, too_many):
 
 
 def test_gradients(answer, build, given):
-    """Gradients reach the tokens, the router by way of the weights, and every expert that was chosen."""
+    """Gradients reach the tokens, the router through the weights, and every chosen expert."""
     layer = layer_of(build, answer.MixtureOfExperts, given)
     inputs = wanting_gradients({"x": given["x"]})
     backward(layer(**inputs))
@@ -544,26 +544,26 @@ def test_gradients(answer, build, given):
 @pytest.mark.watertight(AXES)
 @pytest.mark.parametrize("leading", [0, 1, 3])
 def test_leading_dimensions(answer, build, given_of_rank, leading):
-    """One token alone, a list of tokens, or more axes in front."""
+    """The input may be one token, or have any number of leading axes."""
     return {"output": layer_of(build, answer.MixtureOfExperts, given_of_rank)(given_of_rank["x"])}
 
 
 @pytest.mark.watertight(LAYOUT)
 def test_transposed_tokens(answer, build, given):
-    """Batch and time may have changed places."""
+    """The input may be transposed, and not contiguous."""
     return {"output": layer_of(build, answer.MixtureOfExperts, given)(given["x"].transpose(0, 1))}
 
 
 @pytest.mark.watertight(EMPTY)
 @pytest.mark.parametrize("factor", [None, 1.0])
 def test_no_tokens(answer, build, nothing, factor):
-    """No tokens give no outputs, with a capacity of nothing or without."""
+    """Without tokens, there are no outputs, with or without a capacity."""
     return {"output": layer_of(build, answer.MixtureOfExperts, nothing)(nothing["x"])}
 
 
 @pytest.mark.watertight(SAVED)
 def test_state_dict(answer, build, given):
-    """After a call as before, the state dict holds the weights and nothing else."""
+    """The state dict holds the weights and nothing else, before a call and after it."""
     layer = layer_of(build, answer.MixtureOfExperts, given)
     layer(given["x"])
     return dict(layer.state_dict())
@@ -572,7 +572,7 @@ def test_state_dict(answer, build, given):
 @pytest.mark.watertight(STARTS)
 @pytest.mark.constant("matrices that start otherwise", "none")
 def test_start(answer, roomy):
-    """Router and experts start as they start by themselves, and no two experts alike."""
+    """Router and experts have their default initialization, and no two experts are equal."""
     layer = answer.MixtureOfExperts(*roomy["mixture"])
     parameters = dict(layer.named_parameters())
     other = [name for name, one in parameters.items() if start_of(one) != "uniform"]
@@ -596,7 +596,7 @@ def test_after_an_update(answer, build, given):
 
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_dtype(answer, build, of_dtype, dtype):
-    """The output has the dtype of layer and tokens."""
+    """The output has the dtype of the layer and the tokens."""
     return {
         "output": layer_of(build, answer.MixtureOfExperts, of_dtype, dtype=dtype)(of_dtype["x"])
     }

@@ -93,17 +93,18 @@ def block_dtype(draw, dtype):
 
 
 def test_parallel_parameters(answer, build, given):
-    """One norm, day 23's attention and network, and nothing else to learn."""
+    """The parameters are those of one norm, and of day 23's attention and feed-forward network."""
     return dict(block_of(build, answer.ParallelBlock, given).named_parameters())
 
 
 def test_both_at_once(answer, build, given):
-    """Attention and network read the same normalized tokens; both are added to the tokens as they came."""
+    """Attention and network get the same normalized tokens; both outputs are added to the unchanged
+    input."""
     return {"output": block_of(build, answer.ParallelBlock, given)(given["x"])}
 
 
 def test_parallel_gradients(answer, build, given):
-    """Gradients reach the tokens, the norm by both ways, and every weight."""
+    """Gradients reach the tokens, the norm on both paths, and every weight."""
     block = block_of(build, answer.ParallelBlock, given)
     inputs = wanting_gradients({"x": given["x"]})
     backward(block(**inputs))
@@ -115,8 +116,8 @@ def test_parallel_gradients(answer, build, given):
 
 @pytest.mark.parametrize("mode", ["training", "evaluation"])
 def test_everything_dropped(answer, build, given, mode):
-    """In training with p = 1 the tokens come out as they went in, and inside no attention weight is left; in
-    evaluation mode nothing is dropped."""
+    """In training with p = 1, the output is the input, and every attention weight is dropped; in
+    evaluation mode, dropout is inactive."""
     block = block_of(build, answer.ParallelBlock, given, 1.0).train(mode == "training")
     return {"output": block(given["x"]), "attention alone": block.self_attn(given["x"])}
 
@@ -135,14 +136,14 @@ def test_dropped_independently(answer, build, many):
 @pytest.mark.watertight(ONES)
 @pytest.mark.parametrize("edge", ["B=1", "T=1", "h=1", "d_k=1", "T=0"])
 def test_parallel_at_the_edge(answer, build, block_at_the_edge, edge):
-    """One text, one token, one head, heads of width 1, or no tokens, which give none: `(B, 0, d_model)`."""
+    """The result is right for one text, one token, one head, heads of width 1, or no tokens."""
     given = block_at_the_edge
     return {"output": block_of(build, answer.ParallelBlock, given)(given["x"])}
 
 
 @pytest.mark.watertight(LOADED)
 def test_parallel_state_dict(answer, build, given):
-    """After a call as before, the state dict holds norm, attention and network, and nothing else."""
+    """The state dict holds norm, attention and network, and nothing else, before a call and after it."""
     block = block_of(build, answer.ParallelBlock, given)
     block(given["x"])
     return dict(block.state_dict())
@@ -151,7 +152,7 @@ def test_parallel_state_dict(answer, build, given):
 @pytest.mark.watertight(STARTS)
 @pytest.mark.constant("what starts otherwise", "nothing")
 def test_parallel_start(answer, roomy):
-    """All matrices start as `nn.Linear` starts them, and the norm's scale at 1."""
+    """All matrices have the default initialization of `nn.Linear`, and the norm's gain is 1."""
     parameters = dict(answer.ParallelBlock(**roomy).named_parameters())
     other = [
         name
@@ -164,7 +165,7 @@ def test_parallel_start(answer, roomy):
 
 @pytest.mark.parametrize("dtype", [FLOAT64, *HALVES])
 def test_parallel_dtype(answer, build, block_dtype, dtype):
-    """The output has the dtype of weights and tokens."""
+    """The output has the dtype of the weights and the tokens."""
     block = block_of(build, answer.ParallelBlock, block_dtype, dtype=dtype)
     return {"output": block(block_dtype["x"])}
 
@@ -283,13 +284,14 @@ def depths_dtype(draw, dtype):
 
 
 def test_router(answer, build, mixed):
-    """Besides the block's parameters there is one: a score's weights, without a bias."""
+    """Besides the block's parameters, there is only the router's projection, without a bias."""
     return dict(layer_of(build, answer.MixtureOfDepths, mixed).named_parameters())
 
 
 @pytest.mark.parametrize("mode", ["training", pytest.param("evaluation", marks=MODES)])
 def test_choose(answer, build, mixed, mode):
-    """The tokens with the largest scores, in the order of their positions, each with its own weight."""
+    """The tokens with the largest scores are chosen, in the order of their positions, each with its own
+    weight."""
     layer = layer_of(build, answer.MixtureOfDepths, mixed).train(mode == "training")
     weights, places = layer.choose(mixed["x"])
     return {"places": places, "weights": weights, "output": layer(mixed["x"])}
@@ -297,8 +299,8 @@ def test_choose(answer, build, mixed, mode):
 
 @pytest.mark.parametrize("above", ["three quarters", pytest.param("nothing", marks=FLOATS)])
 def test_rounded_down(answer, build, share, above):
-    """A share of three quarters of a token more than a whole number is that whole number; of 100 tokens 0.29
-    are 29, though floats make it 28.999999999999996."""
+    """The number of tokens is rounded down; 0.29 of 100 tokens are 29, although the float product is
+    28.999999999999996."""
     return {"places": layer_of(build, answer.MixtureOfDepths, share).choose(share["x"])[1]}
 
 
@@ -307,7 +309,7 @@ def test_rounded_down(answer, build, share, above):
 
 @pytest.mark.constant("calls of the block", "it is called once")
 def test_what_the_block_sees(answer, build, mixed):
-    """The block is called once, on the chosen tokens alone, in the order of their positions."""
+    """The block is called once, on only the chosen tokens, in the order of their positions."""
     layer = layer_of(build, answer.MixtureOfDepths, mixed, Mixing())
     layer(mixed["x"])
     return {"calls of the block": len(layer.block.seen), "what it was given": layer.block.seen[0]}
@@ -315,19 +317,19 @@ def test_what_the_block_sees(answer, build, mixed):
 
 @pytest.mark.on_devices
 def test_gain(answer, build, mixed):
-    """Chosen tokens gain what the block adds, times their weight; the others come out as they went in."""
+    """Chosen tokens get what the block adds, times their weight; all other tokens do not change."""
     return {"output": layer_of(build, answer.MixtureOfDepths, mixed, Mixing())(mixed["x"])}
 
 
 @pytest.mark.parametrize("what", ["negative", "all pass", pytest.param("short", marks=SHORT)])
 def test_weighed(answer, build, weighed, what):
-    """Gains are weighted: by a negative weight a token loses, also where all pass; of a text that is too
-    short one token goes through."""
+    """A weight may be negative, and applies even if all tokens are chosen; from a very short text, one
+    token is chosen."""
     return {"output": layer_of(build, answer.MixtureOfDepths, weighed)(weighed["x"])}
 
 
 def test_second_call(answer, build, mixed, again):
-    """At a second call the choice is among the tokens of that call, and the share is of their number."""
+    """A second call chooses among its own tokens, and the share is of their number."""
     layer = layer_of(build, answer.MixtureOfDepths, mixed)
     layer(mixed["x"])
     other = mixed["x"].flip(1)
@@ -339,7 +341,7 @@ def test_second_call(answer, build, mixed, again):
 
 
 def test_gradients(answer, build, mixed):
-    """Gradients reach the tokens, the block, and through the weights the router."""
+    """Gradients reach the tokens, the block and, through the weights, the router."""
     layer = layer_of(build, answer.MixtureOfDepths, mixed, Mixing())
     inputs = wanting_gradients({"x": mixed["x"]})
     backward(layer(**inputs))
@@ -351,7 +353,7 @@ def test_gradients(answer, build, mixed):
 
 @pytest.mark.watertight(TIES)
 def test_ties(answer, build, alike):
-    """Of tokens that score the same no more are chosen than there is room for."""
+    """If several tokens have the same score, exactly k are chosen."""
     layer = layer_of(build, answer.MixtureOfDepths, alike, Mixing())
     moved = (layer(alike["x"]) != alike["x"]).any(dim=-1)
     return {"chosen in each row": moved.sum(dim=1), "given to the block": layer.block.seen[0]}
@@ -360,7 +362,7 @@ def test_ties(answer, build, alike):
 @pytest.mark.watertight(ONES)
 @pytest.mark.parametrize("edge", ["B=1", "T=1", "k=1", "T=0"])
 def test_depths_at_the_edge(answer, build, depths_at_the_edge, edge):
-    """One text, one token, a single token in the block, or no tokens: `(B, 0, d_model)`."""
+    """The result is right for one text, one token, a single token in the block, or no tokens."""
     given = depths_at_the_edge
     return {"output": layer_of(build, answer.MixtureOfDepths, given)(given["x"])}
 
@@ -368,14 +370,14 @@ def test_depths_at_the_edge(answer, build, depths_at_the_edge, edge):
 @pytest.mark.watertight(STARTS)
 @pytest.mark.constant("start of the router", "it is that of `nn.Linear`")
 def test_router_start(answer, wide):
-    """The router starts as `nn.Linear` starts."""
+    """The router has the default initialization of `nn.Linear`."""
     router = answer.MixtureOfDepths(nn.Identity(), wide, 0.5).router
     return {"start of the router": start_of(router.weight), "size": router.weight.numel()}
 
 
 @pytest.mark.parametrize("dtype", [FLOAT64, *HALVES])
 def test_depths_dtype(answer, build, depths_dtype, dtype):
-    """Weights and output have the dtype of tokens and module."""
+    """Weights and output have the dtype of the tokens and the module."""
     layer = layer_of(build, answer.MixtureOfDepths, depths_dtype, dtype=dtype)
     weights, _ = layer.choose(depths_dtype["x"])
     return {"weights": weights, "output": layer(depths_dtype["x"])}

@@ -188,17 +188,17 @@ def read(layer, config, chunks):
 
 
 def test_scan(answer, given):
-    """The state decays by exp(Δ A), takes in Δ B u, and is read by C."""
+    """The state decays by exp(Δ A), adds Δ B u, and is read by C."""
     return {"y": answer.selective_scan(**given)}
 
 
 def test_steps_of_zero(answer, stopping):
-    """A step of 0 takes nothing in, and forgets nothing."""
+    """A step of 0 adds nothing and forgets nothing."""
     return {"y": answer.selective_scan(**stopping)}
 
 
 def test_gradients_of_the_scan(answer, given):
-    """Gradients reach all six, through every token that the state remembers."""
+    """Gradients reach all six arguments, through every token that the state remembers."""
     inputs = wanting_gradients(given)
     backward(answer.selective_scan(**inputs))
     return {"gradients": gradients(inputs)}
@@ -207,7 +207,7 @@ def test_gradients_of_the_scan(answer, given):
 @pytest.mark.watertight(FAST)
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_a_fast_decay(answer, fast, dtype):
-    """With A = −1 to −30 the present is as right as ever, gradients too."""
+    """With A from −1 to −30, outputs and gradients are still right."""
     inputs = wanting_gradients(fast)
     y = answer.selective_scan(**inputs)
     backward(y)
@@ -217,13 +217,13 @@ def test_a_fast_decay(answer, fast, dtype):
 @pytest.mark.watertight(EDGES)
 @pytest.mark.parametrize("edge", ["B=1", "D=1", "N=1", "T=0"])
 def test_scan_at_the_edge(answer, scan_at_the_edge, edge):
-    """One row, one channel, one number of state, or no tokens, which give no outputs."""
+    """The result is right for one row, one channel, a state of one number, or no tokens."""
     return {"y": answer.selective_scan(**scan_at_the_edge)}
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_dtype_of_the_scan(answer, scan_of_dtype, dtype):
-    """The result has the dtype of u; halves are computed in float32."""
+    """The result has the dtype of u; half precision is computed in float32."""
     return {"y": answer.selective_scan(**scan_of_dtype)}
 
 
@@ -231,14 +231,14 @@ def test_dtype_of_the_scan(answer, scan_of_dtype, dtype):
 
 
 def test_parameters(answer, build, config):
-    """Four projections, a convolution of each channel by itself, `a_log` and the skip `d`; nothing else."""
+    """The parameters are four projections, a depthwise convolution, `a_log` and the skip connection `d`."""
     layer = build(answer.Mamba, config)
     return {name: str(tuple(p.shape)) for name, p in named_parameters(layer)}
 
 
 @pytest.mark.constant("starts otherwise", "what starts wrong: nothing")
 def test_start(answer, roomy):
-    """A starts at −1, −2, …, −N in each channel, the skip at 1, and Δ between 0.001 and 0.1."""
+    """A is initialized to −1, −2, …, −N in each channel, the skip to 1, and Δ to between 0.001 and 0.1."""
     layer = answer.Mamba(roomy)
     parameters = {name: p.detach().cpu().double() for name, p in named_parameters(layer)}
     wrong = {name: fault(name, one, roomy) for name, one in parameters.items()}
@@ -286,7 +286,7 @@ def start_of(parameter):
 @pytest.mark.watertight(STARTS)
 @pytest.mark.constant("matrices that start otherwise", "none")
 def test_start_of_the_projections(answer, middling):
-    """What has no start of its own starts as torch starts it."""
+    """All other parameters have PyTorch's default initialization."""
     parameters = dict(named_parameters(answer.Mamba(middling)))
     others = ("in_proj.weight", "conv1d.weight", "x_proj.weight", "out_proj.weight")
     wrong = [name for name in others if name in parameters and start_of(parameters[name])]
@@ -298,12 +298,12 @@ def test_start_of_the_projections(answer, middling):
 
 
 def test_layer(answer, build, config, x):
-    """Projected, convolved, scanned by steps of its own, gated, and projected back."""
+    """The input is projected, convolved, scanned with its own steps, gated, and projected back."""
     return {"output": build(answer.Mamba, config)(x)}
 
 
 def test_later_tokens_are_invisible(answer, build, config, later):
-    """Other tokens later on leave the outputs before them alone: convolution and scan are causal."""
+    """Outputs do not depend on later tokens: convolution and scan are causal."""
     layer = build(answer.Mamba, config)
     return {"output before": layer(later["x"])[:, : later["place"]]}
 
@@ -321,7 +321,7 @@ def test_gradients(answer, build, config, x):
 
 @pytest.mark.parametrize("mode", ["training", pytest.param("evaluation", marks=MODES)])
 def test_state(answer, build, config, x, mode):
-    """After a text the state holds the convolution's last inputs, and what the scan remembers."""
+    """After a text, the state holds the convolution's last inputs, and the state of the scan."""
     layer, state = build(answer.Mamba, config).train(mode == "training"), fresh(config, x)
     output = layer(x, state)
     return {"window": state.window, "h": state.h, "output": output}
@@ -329,13 +329,13 @@ def test_state(answer, build, config, x, mode):
 
 @pytest.mark.parametrize("lengths", ["7 1 1 1 1", pytest.param("0 4 0 2", marks=EMPTY)])
 def test_pieces(answer, build, config, pieces, lengths):
-    """A token that comes alone has the output that it has at the end of the whole text; an empty piece has
-    none, and leaves the state as it is."""
+    """A single token after a text has the same output as at the end of the full text; an empty piece
+    does not change the state."""
     return read(build(answer.Mamba, config), config, pieces)
 
 
 def test_two_texts(answer, build, config, two_texts):
-    """What was read is in the state and nowhere else: two texts by turns, and then one without a state."""
+    """The past is stored only in the state, so calls can alternate between texts."""
     layer = build(answer.Mamba, config)
     states = [fresh(config, chunks[0]) for chunks in two_texts]
     seen = {}
@@ -353,7 +353,7 @@ def test_two_texts(answer, build, config, two_texts):
     "edge", ["B=1", "T=1", "d_model=1", "d_state=1", "d_conv=1", "expand=1", "dt_rank=1"]
 )
 def test_layer_at_the_edge(answer, build, layer_at_the_edge, edge):
-    """One row, one token, or a layer one of whose sizes is 1."""
+    """The result is right for one row, one token, or a layer with a size of 1."""
     config, x = layer_at_the_edge["config"], layer_at_the_edge["x"]
     return read(build(answer.Mamba, config), config, [x, x])
 
@@ -361,7 +361,7 @@ def test_layer_at_the_edge(answer, build, layer_at_the_edge, edge):
 @pytest.mark.watertight(HISTORY)
 @pytest.mark.parametrize("lengths", ["6 5"])
 def test_no_history(answer, build, config, pieces, lengths):
-    """The state holds numbers: gradients of one chunk do not go into the one before it."""
+    """The state has no computation graph: gradients do not flow from one chunk into an earlier one."""
     layer, state = build(answer.Mamba, config), fresh(config, pieces[0])
     first = wanting_gradients({"an earlier chunk": pieces[0]})
     layer(first["an earlier chunk"], state)
@@ -384,7 +384,7 @@ def test_the_state_is_new(answer, build, config, x):
 
 @pytest.mark.watertight(LOADED)
 def test_state_dict(answer, build, config, x):
-    """After a call as before, the state dict holds the nine tensors and nothing else."""
+    """The state dict holds the nine tensors and nothing else, before a call and after it."""
     layer = build(answer.Mamba, config)
     layer(x, fresh(config, x))
     return dict(layer.state_dict())
@@ -392,7 +392,7 @@ def test_state_dict(answer, build, config, x):
 
 @pytest.mark.parametrize("dtype", [FLOAT64, *HALVES])
 def test_dtype(answer, build, config, layer_of_dtype, dtype):
-    """The output has the dtype of layer and tokens, with a state that began in float32 too."""
+    """The output has the dtype of the layer and the tokens, even with a float32 state."""
     layer = build(answer.Mamba, config, dtype=dtype)
     seen = read(layer, config, layer_of_dtype)
     return {name: one for name, one in seen.items() if name.startswith("output")}
@@ -402,7 +402,7 @@ def test_dtype(answer, build, config, layer_of_dtype, dtype):
 @pytest.mark.parametrize("dtype", ["bfloat16"])
 @pytest.mark.constant("dtype of h", "it is float32")
 def test_h_is_float32_at_least(answer, build, config, layer_of_dtype, dtype):
-    """In half precision, too, the state is kept in float32."""
+    """In half precision, the state is still stored in float32."""
     text = layer_of_dtype[0]
     layer, state = build(answer.Mamba, config, dtype=dtype), fresh(config, text)
     output = layer(text, state)

@@ -380,19 +380,19 @@ def factor(draw):
 
 
 def test_norm(answer, pieces):
-    """The norm is that of all gradients together, before clipping, a 0-d tensor."""
+    """The result is the norm of all gradients together, before clipping, as a 0-d tensor."""
     return {"norm": answer.clip_gradients(list(holding(pieces).values()), LITTLE)}
 
 
 @pytest.mark.parametrize("max_norm", [LITTLE, PLENTY, math.inf])
 def test_length(answer, pieces, max_norm):
-    """A gradient that is too long becomes as long as is allowed, all its parts by the same factor; one that
-    is short enough stays."""
+    """A gradient that is too long is scaled to the allowed length, with one factor for all parts; a
+    short gradient does not change."""
     return clipped(answer.clip_gradients, holding(pieces), max_norm)
 
 
 def test_without_a_gradient(answer, pieces):
-    """Parameters that have no gradient are left out, and get none."""
+    """Parameters without a gradient are left out, and get no gradient."""
     parameters = holding(pieces)
     parameters["bias"].grad = None
     return clipped(answer.clip_gradients, parameters, LITTLE)
@@ -407,7 +407,7 @@ def test_generator(answer, pieces):
 
 @pytest.mark.watertight("gradients so short that the 10⁻⁶ of the formula counts")
 def test_tiny_gradients(answer, pieces):
-    """To the norm 10⁻⁶ is added before it divides."""
+    """10⁻⁶ is added to the norm before the division."""
     parameters = holding(pieces, times=8e-8)
     answer.clip_gradients(list(parameters.values()), 1e-7)
     return {"gradients": gradients(parameters)}
@@ -416,7 +416,8 @@ def test_tiny_gradients(answer, pieces):
 @pytest.mark.watertight("gradients that are infinite or NaN, as torch treats them")
 @pytest.mark.parametrize("wrong", list(NOT_FINITE))
 def test_not_finite(answer, bad, wrong):
-    """The formula applies to what is not finite: after an infinite norm finite gradients are 0."""
+    """The formula also applies to norms that are not finite: an infinite norm turns finite gradients
+    into 0."""
     parameters = holding(bad[wrong][1])
     answer.clip_gradients(list(parameters.values()), LITTLE)
     return {"gradients": gradients(parameters)}
@@ -424,15 +425,15 @@ def test_not_finite(answer, bad, wrong):
 
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_large_gradients(answer, large, dtype):
-    """Norm and factor are computed in float32 at least, and each gradient keeps its dtype."""
+    """Norm and factor are computed at least in float32, and each gradient keeps its dtype."""
     return clipped(answer.clip_gradients, holding(large), 0.00125)
 
 
-@pytest.mark.watertight("a model of which some parts are kept in another precision")
+@pytest.mark.watertight("a model with some parts in a different precision")
 @pytest.mark.parametrize("dtype", ["float16", "float64"])
 @pytest.mark.constant("dtype of the norm", "it is the widest, float32 at least")
 def test_mixed_gradients(answer, pieces, dtype):
-    """Of gradients in different dtypes the norm is in the widest, and each keeps its own."""
+    """For gradients in different dtypes, the norm has the widest dtype, and each gradient keeps its own."""
     parameters = holding(pieces | {"bias": pieces["bias"].to(getattr(torch, dtype))})
     seen = clipped(answer.clip_gradients, parameters, LITTLE)
     norm = seen.pop("norm")
@@ -445,7 +446,7 @@ def test_mixed_gradients(answer, pieces, dtype):
 @pytest.mark.watertight("a limit of 0, which is easily taken for no limit")
 @pytest.mark.constant("largest gradient", "nothing is left")
 def test_nothing_allowed(answer, pieces):
-    """With a `max_norm` of 0 no gradient is left, and the norm is what it was."""
+    """With a `max_norm` of 0, all gradients become 0, and the norm is the one before."""
     parameters = holding(pieces)
     norm = answer.clip_gradients(list(parameters.values()), 0.0)
     largest = max(float(one.abs().max()) for one in gradients(parameters).values())
@@ -455,7 +456,7 @@ def test_nothing_allowed(answer, pieces):
 @pytest.mark.watertight("a model in which nothing has a gradient yet")
 @pytest.mark.constant("norm", "there is nothing to measure")
 def test_nothing_to_clip(answer, pieces):
-    """Without a single gradient the norm is 0."""
+    """Without any gradient, the norm is 0."""
     parameters = asking(pieces)
     norm = answer.clip_gradients(list(parameters.values()), LITTLE)
     return {"norm": norm, "parameters": numbers(parameters)}
@@ -472,13 +473,14 @@ def test_scale(answer, a_loss, init, dtype):
 
 @pytest.mark.parametrize("dtype", ["float32", *HALVES[:1]])
 def test_usual_scale(answer, a_loss, dtype):
-    """The scale is 65536 at first, unless another is asked for; a half has no such number, and is widened."""
+    """The initial scale is 65536 by default; a float16 loss, which cannot represent this number, is
+    upcast."""
     return {"scaled loss": answer.LossScaler().scale(a_loss)}
 
 
-@pytest.mark.watertight("a gradient that is looked at after a step that was skipped")
+@pytest.mark.watertight("a gradient that is inspected after a skipped step")
 def test_unscale_what_is_not_finite(answer, pieces, bad, init):
-    """Gradients are divided also where some of them are infinite."""
+    """Gradients are divided even if some of them are infinite."""
     parameters = asking(pieces)
     scaler = answer.LossScaler(init)
     loss = sum((parameters[name] * one).sum() for name, one in bad["inf"][1].items())
@@ -488,49 +490,49 @@ def test_unscale_what_is_not_finite(answer, pieces, bad, init):
 
 
 def test_unscale_without_a_gradient(answer, pieces, slopes, init):
-    """Parameters without a gradient are passed over."""
+    """Parameters without a gradient are skipped."""
     slope = {name: one for name, one in slopes[0].items() if name != "bias"}
     return stepped(answer.LossScaler(init), pieces, [slope])
 
 
 @pytest.mark.parametrize("unscaled", ["by step", "before step"])
 def test_good_step(answer, pieces, slopes, init, unscaled):
-    """The optimizer steps along gradients that were unscaled, once."""
+    """The optimizer steps with gradients that were unscaled exactly once."""
     return stepped(answer.LossScaler(init), pieces, slopes[:1], unscaled == "before step")
 
 
 @pytest.mark.parametrize("unscaled", ["by step", "before step"])
 @pytest.mark.parametrize("wrong", list(NOT_FINITE))
 def test_bad_step(answer, pieces, bad, init, wrong, unscaled):
-    """Where a single gradient is not finite the optimizer does not step, and the scale is halved; the step
-    after it is one again."""
+    """If any gradient is not finite, the optimizer does not step, and the scale is halved; the next
+    step is normal again."""
     return stepped(answer.LossScaler(init), pieces, bad[wrong], unscaled == "before step")
 
 
 def test_growth(answer, pieces, slopes, init, interval):
-    """After enough good steps the scale doubles, and counting begins again."""
+    """After enough good steps, the scale doubles, and the count restarts."""
     scaler = answer.LossScaler(init, growth_interval=interval)
     return {"scales": stepped(scaler, pieces, slopes[: 2 * interval + 1])["scales"]}
 
 
 def test_a_bad_step_interrupts(answer, pieces, story, init, interval):
-    """Only good steps in a row count: after a bad one counting begins again."""
+    """Only good steps in a row count: a bad step restarts the count."""
     return stepped(answer.LossScaler(init, growth_interval=interval), pieces, story)
 
 
 @pytest.mark.watertight("scales below 1 and above the first one")
 @pytest.mark.constant("scales below 1", "scales above the first", "the scale has no bounds")
 def test_no_bounds(answer, pieces, slopes, bad):
-    """The scale is halved below 1, too, and doubled beyond 65536."""
+    """The scale can fall below 1 and rise above 65536."""
     low = stepped(answer.LossScaler(1.0), pieces, 2 * bad["inf"][1:2])
     high = stepped(answer.LossScaler(growth_interval=1), pieces, slopes[:2])
     scales = {"scales below 1": low["scales"], "scales above the first": high["scales"]}
     return scales | {"parameters": high["parameters"]}
 
 
-@pytest.mark.watertight("gradients that somebody mends after they were unscaled")
+@pytest.mark.watertight("gradients that the caller changes after they were unscaled")
 def test_what_unscale_has_seen(answer, pieces, bad, init):
-    """A step is judged by what `unscale_` has seen, whatever becomes of the gradients afterwards."""
+    """Only what `unscale_` found decides about the step, whatever happens to the gradients afterwards."""
     parameters = asking(pieces)
     scaler, optimizer = answer.LossScaler(init), apart(parameters)
     loss = sum((parameters[name] * one).sum() for name, one in bad["inf"][1].items())
@@ -547,19 +549,19 @@ def test_what_unscale_has_seen(answer, pieces, bad, init):
 
 
 def test_output(answer, build, sizes, x):
-    """What comes out is what the function returns."""
+    """`checkpoint` returns what the function returns."""
     return {"output": answer.checkpoint(build(Part, sizes["d"], sizes["hidden"]), x)}
 
 
 def test_gradients_of_inputs(answer, two):
-    """Inputs get the gradients that they would have without a checkpoint."""
+    """Inputs get the same gradients as without a checkpoint."""
     inputs = wanting_gradients(two)
     backward(answer.checkpoint(lambda x, y: x.sin() * y.exp(), *inputs.values()))
     return {"gradients": gradients(inputs)}
 
 
 def test_no_input_wants_a_gradient(answer, build, sizes, x):
-    """Parameters get their gradients also where no input asks for one."""
+    """Parameters get their gradients even if no input requires a gradient."""
     part = build(Part, sizes["d"], sizes["hidden"])
     backward(answer.checkpoint(part, x))
     return {"gradients": gradients(part), "gradient of x": x.grad}
@@ -567,7 +569,7 @@ def test_no_input_wants_a_gradient(answer, build, sizes, x):
 
 @pytest.mark.constant("calls", "one for each pass")
 def test_calls(answer, build, sizes, x):
-    """The function is called once forward, and once more backward."""
+    """The function is called once in the forward pass, and once more in the backward pass."""
     part, x = build(Part, sizes["d"], sizes["hidden"]), wanting_gradients(x)
     output = answer.checkpoint(part, x)
     forward = part.calls
@@ -578,7 +580,7 @@ def test_calls(answer, build, sizes, x):
 
 @pytest.mark.constant("numbers kept beside the inputs", "none")
 def test_nothing_is_kept(answer, build, sizes, x):
-    """Of what the function computed nothing waits for the backward pass: only its inputs do."""
+    """Only the inputs are stored for the backward pass, no intermediate values."""
     part, x = build(Part, sizes["d"], sizes["hidden"]), wanting_gradients(x)
     with Saving(x, *part.parameters()) as saving:
         output = answer.checkpoint(part, x)
@@ -586,7 +588,7 @@ def test_nothing_is_kept(answer, build, sizes, x):
 
 
 def test_one_after_the_other(answer, build, sizes, x):
-    """The output of one checkpoint is the input of the next, as in a stack of layers."""
+    """Checkpoints can be stacked, as in a stack of layers."""
     parts = [build(Part, sizes["d"], sizes["hidden"]) for _ in range(2)]
     x = wanting_gradients(x)
     backward(answer.checkpoint(parts[1], answer.checkpoint(parts[0], x).tanh()))
@@ -597,7 +599,7 @@ def test_one_after_the_other(answer, build, sizes, x):
 @pytest.mark.parametrize("inputs", ["activations", pytest.param("data", marks=DATA)])
 @pytest.mark.constant("share dropped alike", "all of it")
 def test_dropout(answer, many, inputs):
-    """The second call drops what the first has dropped, also where no input asks for a gradient."""
+    """The second call uses the same dropout masks as the first, even if no input requires a gradient."""
     part, x = Part(many.size(1), 7, p=0.5).to(many), many
     output = answer.checkpoint(part, x if inputs == "data" else wanting_gradients(x))
     torch.rand_like(x)  # somebody else draws, too
@@ -608,7 +610,7 @@ def test_dropout(answer, many, inputs):
 
 @pytest.mark.constant("share of the random state that was put back", "all of it")
 def test_random_state_afterwards(answer, many, device):
-    """After the backward pass random numbers continue as if nothing had been recomputed."""
+    """After the backward pass, random numbers continue as if nothing had been recomputed."""
     x = wanting_gradients(many)
     output = answer.checkpoint(nn.Dropout(0.5), x)
     torch.rand_like(x)
@@ -620,7 +622,7 @@ def test_random_state_afterwards(answer, many, device):
 
 @pytest.mark.constant("share of the random state as after a plain call", "all of it")
 def test_random_state_after_the_first_call(answer, many, device):
-    """The first call uses random numbers up like any other, so that the next draws others."""
+    """The first call advances the random state, so that the next call draws different numbers."""
     before = random_state(device)
     nn.Dropout(0.5)(many)
     plainly = random_state(device)
@@ -637,7 +639,7 @@ def test_random_state_after_the_first_call(answer, many, device):
 @pytest.mark.parametrize("where", ["forward", "backward"])
 @pytest.mark.constant("dtypes", "both are the first call's")
 def test_autocast(answer, build, sizes, x, device, where):
-    """The second call has the autocast of the first, not that in which `backward` is called."""
+    """The second call uses the autocast settings of the first, not those at the call of `backward`."""
     part, x = build(Part, sizes["d"], sizes["hidden"]), wanting_gradients(x)
     half = torch.autocast(device, torch.float16)
     with half if where == "forward" else nullcontext():
@@ -649,7 +651,7 @@ def test_autocast(answer, build, sizes, x, device, where):
 
 @pytest.mark.constant("calls", "asks for a gradient", "there is nothing to differentiate")
 def test_without_gradients(answer, build, sizes, x):
-    """Where gradients are disabled the function is simply called."""
+    """If gradients are disabled, the function is simply called."""
     part, x = build(Part, sizes["d"], sizes["hidden"]), wanting_gradients(x)
     with torch.no_grad():
         output = answer.checkpoint(part, x)
@@ -658,7 +660,7 @@ def test_without_gradients(answer, build, sizes, x):
 
 
 def test_inputs_of_all_kinds(answer, build, sizes, x, times, gate):
-    """Numbers, words, None and tensors without a gradient are passed on as they are."""
+    """Numbers, strings, None and tensors without a gradient are passed on unchanged."""
     part, gate = build(Part, sizes["d"], sizes["hidden"]), wanting_gradients(gate)
     output = answer.checkpoint(part, x, times, "twice", gate)
     without = answer.checkpoint(part, x, None, "once")
@@ -669,7 +671,7 @@ def test_inputs_of_all_kinds(answer, build, sizes, x, times, gate):
 
 @pytest.mark.parametrize("used", ["both", "first", "second"])
 def test_two_outputs(answer, two, used):
-    """A tuple comes out as one, and either of its parts may be left out of the loss."""
+    """A tuple is returned as a tuple, and its parts do not all have to be in the loss."""
     inputs = wanting_gradients(two)
     outputs = answer.checkpoint(both, *inputs.values())
     if isinstance(outputs, tuple | list):
@@ -677,10 +679,11 @@ def test_two_outputs(answer, two, used):
     return {"outputs": outputs, "gradients": gradients(inputs)}
 
 
-@pytest.mark.watertight("a result to differentiate beside one of integers, or alone in a tuple")
+@pytest.mark.watertight("a floating-point result next to an integer one, or alone in a tuple")
 @pytest.mark.parametrize("outputs", list(TUPLES))
 def test_outputs_in_a_tuple(answer, two, outputs):
-    """A tuple of one comes out as one; outputs that are no real numbers pass, the others have gradients."""
+    """A tuple of one is returned as such; outputs that are not floating-point numbers pass through
+    without gradients."""
     x = wanting_gradients(two["x"])
     results = answer.checkpoint(TUPLES[outputs], x)
     backward(results[0])
@@ -690,7 +693,7 @@ def test_outputs_in_a_tuple(answer, two, outputs):
 @pytest.mark.watertight("a graph that is kept for a second backward pass")
 @pytest.mark.constant("calls", "one for each pass")
 def test_second_backward(answer, build, sizes, x):
-    """A second backward pass through the same graph computes once more, and adds the same again."""
+    """A second backward pass through the same graph recomputes, and adds the same gradients again."""
     part, x = build(Part, sizes["d"], sizes["hidden"]), wanting_gradients(x)
     total = answer.checkpoint(part, x).square().sum()
     total.backward(retain_graph=True)
@@ -703,7 +706,7 @@ def test_second_backward(answer, build, sizes, x):
 
 @pytest.mark.constant("kinds of the results", "floats, whatever is in them")
 def test_results(answer, build, widths, batch, factor):
-    """It returns the mean loss of all targets and the norm of its gradient, two floats."""
+    """The result is the mean loss of all targets and the norm of its gradient, as two floats."""
     model = build(Speaker, *widths)
     result = answer.train_step(model, batch, summed, plain(model), FixedScale(factor), PLENTY)
     kinds = " and ".join(type(one).__name__ for one in result) if type(result) is tuple else "none"
@@ -712,7 +715,7 @@ def test_results(answer, build, widths, batch, factor):
 
 @pytest.mark.parametrize("given", ["one with gaps", "three", "a generator"])
 def test_batches(answer, build, widths, group, factor, given):
-    """Batches give the step that one batch of all their rows would give; targets of −100 do not count."""
+    """Several batches have the same result as one batch of all their rows; targets of −100 do not count."""
     batches = {"one with gaps": group[:1], "three": group, "a generator": iter(group)}[given]
     return trained(answer.train_step, build(Speaker, *widths), batches, FixedScale(factor))
 
@@ -725,26 +728,26 @@ def test_what_the_loss_is_given(answer, build, widths, group, factor):
 
 
 def test_clipping(answer, build, widths, group, factor):
-    """What is clipped is the true gradient of the whole group, and the norm returned is that before."""
+    """The unscaled gradient of the entire group is clipped, and the norm before clipping is returned."""
     return trained(answer.train_step, build(Speaker, *widths), group, FixedScale(factor), 0.03)
 
 
 @pytest.mark.constant("order of the scaler's calls", "whatever is trained")
 def test_order(answer, build, widths, group, factor):
-    """The scaler scales, unscales, steps and is updated, once for a group and in this order."""
+    """The scaler scales, unscales, steps and is updated in this order, once for each group."""
     scaler = FixedScale(factor)
     seen = trained(answer.train_step, build(Speaker, *widths), group, scaler)
     return {"order of the scaler's calls": ", ".join(scaler.order)} | seen
 
 
 def test_the_scaler_decides(answer, build, widths, batch, factor):
-    """Whether the optimizer steps is left to the scaler."""
+    """The scaler decides whether the optimizer steps."""
     scaler = FixedScale(factor, refuses=True)
     return trained(answer.train_step, build(Speaker, *widths), batch, scaler)
 
 
 def test_gradients_from_before(answer, build, widths, batch, factor):
-    """Gradients from before the call have no part in the step."""
+    """Gradients from before the call do not influence the step."""
     model = build(Speaker, *widths)
     for one in model.parameters():
         one.grad = one.detach().clone()
@@ -753,7 +756,7 @@ def test_gradients_from_before(answer, build, widths, batch, factor):
 
 @pytest.mark.constant("parameters with a gradient left", "none")
 def test_no_gradient_is_left(answer, build, widths, batch, factor):
-    """After the call no gradient is left behind."""
+    """After the call, there are no gradients."""
     model = build(Speaker, *widths)
     seen = trained(answer.train_step, model, batch, FixedScale(factor))
     left = sum(one.grad is not None and bool(one.grad.any()) for one in model.parameters())
@@ -763,7 +766,7 @@ def test_no_gradient_is_left(answer, build, widths, batch, factor):
 @pytest.mark.parametrize("half", ["none", "bfloat16", "float16"])
 @pytest.mark.constant("the model's logits are in", "the loss is given", "the dtype asked for")
 def test_mixed_precision(answer, build, widths, group, factor, half):
-    """The model computes in the dtype that is asked for; the loss gets float32."""
+    """The model computes in the given dtype; the loss gets float32."""
     model, loss, dtype = build(Speaker, *widths), Witness(), getattr(torch, half, None)
     scaler = FixedScale(factor)
     seen = trained(answer.train_step, model, group, scaler, loss=loss, dtype=dtype)
@@ -775,16 +778,16 @@ def test_mixed_precision(answer, build, widths, group, factor, half):
 
 
 def test_small_gradients_survive(answer, build, widths, batch):
-    """Gradients too small for float16 are scaled on their way, and true when they arrive."""
+    """Gradients that are too small for float16 are not lost, thanks to the scale."""
     model, how = build(Speaker, *widths), {"loss": Witness(times=2.0**-22), "dtype": torch.float16}
     seen = trained(answer.train_step, model, batch, FixedScale(2.0**16), **how)
     return {"norm": seen.get("norm", seen)}
 
 
-@pytest.mark.watertight("a step that was skipped, which shows in the norm alone")
+@pytest.mark.watertight("a step that was skipped, which only the norm shows")
 @pytest.mark.constant("the norm is finite", "the scaler's calls", "it is not, and all are made")
 def test_norm_of_a_skipped_step(answer, build, widths, broken, factor):
-    """The norm of a step that is skipped is infinite or NaN, and the scaler is asked as ever."""
+    """The norm of a skipped step is infinite or NaN, and the scaler is used as in every step."""
     model, scaler = build(Speaker, *widths), FixedScale(factor, refuses=True)
     _, norm = answer.train_step(model, broken, summed, plain(model), scaler, PLENTY)
     return {
@@ -797,7 +800,7 @@ def test_norm_of_a_skipped_step(answer, build, widths, broken, factor):
 @pytest.mark.watertight("a loss within autocast, where its own products would be in half precision")
 @pytest.mark.constant("autocast within the loss", "there is none")
 def test_loss_outside_autocast(answer, build, widths, group, factor, device):
-    """The loss is computed outside autocast, which is for the model alone."""
+    """The loss is computed outside autocast."""
     model, within = build(Speaker, *widths), []
 
     def loss(logits, targets):
@@ -813,7 +816,7 @@ def test_loss_outside_autocast(answer, build, widths, group, factor, device):
 @pytest.mark.watertight("a model trained in evaluation mode, such as one with frozen statistics")
 @pytest.mark.constant("modes", "as the caller has set them")
 def test_mode(answer, build, widths, batch, factor, mode):
-    """The model's mode is the caller's business: it stays, during the step and afterwards."""
+    """The model's mode does not change, during the step or afterwards."""
     model = build(Speaker, *widths).train(mode == "training")
     seen = trained(answer.train_step, model, batch, FixedScale(factor))
     return {"modes": str([*model.modes, model.training])} | seen

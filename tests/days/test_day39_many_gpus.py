@@ -290,14 +290,14 @@ def test_share(answer, many):
 
 @pytest.mark.constant("numbers sent past the neighbors", SAME)
 def test_ring(answer, many):
-    """A process sends to its neighbor in the ring alone."""
+    """A process sends only to its neighbor in the ring."""
     seen = all_reduced(answer.ring_all_reduce, many)
     return results(seen) | {"numbers sent past the neighbors": elsewhere(seen)}
 
 
 @pytest.mark.constant("processes whose bits differ from those of process 0", SAME)
 def test_same_bits(answer, many):
-    """All processes have the same bits: else their models would drift apart."""
+    """All processes get the same bits, so that their models do not drift apart."""
     (first, _), *others = all_reduced(answer.ring_all_reduce, many)
     same = [one.shape == first.shape and bool((one == first).all()) for one, _ in others]
     return {
@@ -308,7 +308,7 @@ def test_same_bits(answer, many):
 
 @pytest.mark.watertight(LAYOUT)
 def test_layout(answer, transposed):
-    """Tensors that are not contiguous are added like any others."""
+    """Tensors that are not contiguous are added correctly."""
     return results(all_reduced(answer.ring_all_reduce, transposed))
 
 
@@ -316,14 +316,14 @@ def test_layout(answer, transposed):
     "shape", ["uneven", *edges("alone", "scalar", "fewer", "one more", "one row")]
 )
 def test_any_shape(answer, of_shape, shape):
-    """The sum has the tensors' shape, also where the processes do not divide the number of elements."""
+    """The sum has the tensors' shape, even if the number of elements is not a multiple of the processes."""
     return results(all_reduced(answer.ring_all_reduce, of_shape))
 
 
 @pytest.mark.watertight(HISTORY)
 @pytest.mark.constant("results that need a gradient", SAME)
 def test_no_history_of_the_sum(answer, several):
-    """The sum needs no gradient, whatever the tensors need."""
+    """The sum does not require a gradient, even if the tensors do."""
     seen = all_reduced(answer.ring_all_reduce, wanting_gradients(several))
     needing = sum(result.requires_grad for result, _ in seen)
     return results(seen) | {"results that need a gradient": needing}
@@ -332,7 +332,7 @@ def test_no_history_of_the_sum(answer, several):
 @pytest.mark.watertight(OWN)
 @pytest.mark.parametrize("processes", [1, 3])
 def test_what_is_written_into_the_sum(answer, several, processes):
-    """The sum has memory of its own: what is written into it shows in no process's tensor."""
+    """The sum has its own memory: writing into it changes no process's tensor."""
     tensors = [one.clone() for one in several[:processes]]
     for result, _ in all_reduced(answer.ring_all_reduce, tensors):
         result.zero_()
@@ -349,12 +349,12 @@ def test_dtype(answer, of_dtype, dtype):
 
 
 def test_mean_of_several(answer, build, batches):
-    """Every process has the mean of all gradients."""
+    """Every process gets the mean of all gradients."""
     return averaged(answer.average_gradients, replicas(build, batches))
 
 
 def test_weights_are_left_alone(answer, build, pair):
-    """The parameters' values stay as they are: the step is the optimizer's."""
+    """The parameters' values do not change."""
     models = replicas(build, pair)
     with torch.no_grad():
         for parameter in models[1].parameters():
@@ -374,7 +374,7 @@ def test_frozen(answer, build, pair):
 
 @pytest.mark.watertight("a frozen parameter may have a gradient from before it was frozen")
 def test_left_over(answer, build, pair, left_over):
-    """What a frozen parameter has for a gradient stays."""
+    """The gradient of a frozen parameter does not change."""
     models = replicas(build, pair)
     for rank, model in enumerate(models):
         model.w_2.weight.requires_grad_(False)
@@ -385,16 +385,16 @@ def test_left_over(answer, build, pair, left_over):
 @pytest.mark.on_devices
 @pytest.mark.watertight("a layer that one process's examples do not reach has no gradient there")
 def test_no_gradient(answer, build, batches):
-    """Where a process has no gradient for a parameter it counts as zeros."""
+    """If a process has no gradient for a parameter, it counts as zeros."""
     models = replicas(build, batches)
     models[0].w_1.weight.grad = None
     models[1].w_2.bias.grad = None
     return averaged(answer.average_gradients, models)
 
 
-@pytest.mark.watertight("the sum of halves overflows where their mean does not")
+@pytest.mark.watertight("the sum in half precision can overflow although the mean does not")
 def test_large_halves(answer, build, large):
-    """Gradients whose mean float16 can hold have that mean."""
+    """The mean is right if float16 can represent it."""
     width = large[0].size(0) - 2
     models = [build(PositionwiseFeedForward, width, width + 2, 0.0, dtype="float16") for _ in large]
     for model, gradient in zip(models, large, strict=True):
@@ -404,9 +404,9 @@ def test_large_halves(answer, build, large):
     }
 
 
-@pytest.mark.watertight("a step is followed by another one")
+@pytest.mark.watertight("one step is followed by the next")
 def test_two_steps(answer, build, pair, other_pair):
-    """At the next step the mean is that of the next gradients."""
+    """At the next step, the mean is that of the new gradients."""
     models = replicas(build, pair)
     averaged(answer.average_gradients, models)
     for model, x in zip(models, other_pair, strict=True):
@@ -425,17 +425,17 @@ def test_dtype_of_gradients(answer, build, batches_of_dtype, dtype):
 
 
 def test_pieces(answer, even):
-    """Process r keeps the r-th of n equal pieces of the flat parameter."""
+    """Process r gets the r-th of n equal pieces of the flat parameter."""
     return pieces_of(answer.shard, even["parameter"], even["size"])
 
 
 def test_padding(answer, odd):
-    """Where the pieces would not be equal, zeros fill up the end."""
+    """If the pieces would not be equal, zeros fill up the end."""
     return pieces_of(answer.shard, odd["parameter"], odd["size"])
 
 
 def test_memory(answer, odd):
-    """A piece has memory of its own, as much as it needs: so the whole can be let go of."""
+    """A piece has its own memory, for its elements only, so that the full parameter can be freed."""
     pieces = pieces_of(answer.shard, odd["parameter"], odd["size"])
     held = {
         f"numbers held in memory by the {name}": piece.untyped_storage().nbytes()
@@ -448,7 +448,7 @@ def test_memory(answer, odd):
 @pytest.mark.watertight(PARAMETER)
 @pytest.mark.constant("pieces that need a gradient", SAME)
 def test_no_history(answer, odd):
-    """The piece of a parameter needs no gradient, and keeps nothing of the whole's history."""
+    """The piece does not require a gradient, and has no computation graph."""
     parameter = wanting_gradients(odd["parameter"])
     pieces = pieces_of(answer.shard, parameter, odd["size"])
     needing = sum(piece.requires_grad for piece in pieces.values())
@@ -464,7 +464,7 @@ def test_layout_of_the_whole(answer, by_columns):
 @pytest.mark.watertight(EDGES)
 @pytest.mark.constant("piece of process 1", "piece of process 2", PADDING)
 def test_scalar(answer, scalar):
-    """A parameter without axes is one element in a row."""
+    """A 0-d parameter counts as one element."""
     return pieces_of(answer.shard, scalar["parameter"], scalar["size"])
 
 
@@ -479,7 +479,7 @@ def test_dtype_of_pieces(answer, of_dtype, dtype):
 
 @pytest.mark.constant("numbers sent beyond (n − 1) pieces", "numbers sent past the neighbors", SAME)
 def test_share_of_gather(answer, many_pieces):
-    """A process sends n − 1 pieces, all of them to its neighbor."""
+    """A process sends n − 1 pieces, all to its neighbor."""
     seen = gathered(answer.gather, **many_pieces)
     share = (len(seen) - 1) * many_pieces["pieces"][0].numel()
     return results(seen) | {
@@ -492,14 +492,14 @@ def test_share_of_gather(answer, many_pieces):
     "shape", ["even", "uneven", *edges("alone", "scalar", "fewer", "empty", "one row")]
 )
 def test_whole(answer, pieces_of_shape, shape):
-    """Every process gets the whole, the pieces in the order of the processes; what the last ones hold beyond
-    it is cut off."""
+    """Every process gets the full parameter, with the pieces in the order of the processes and without
+    the padding."""
     return results(gathered(answer.gather, **pieces_of_shape))
 
 
 @pytest.mark.watertight(OWN)
 def test_what_is_written_into_the_whole(answer, kept_alone):
-    """The whole has memory of its own, in a process alone, too: the piece stays as it is."""
+    """The gathered tensor has its own memory, even with a single process, and the piece does not change."""
     piece = kept_alone["parameter"].flatten().clone()
     [(whole, _)] = gathered(answer.gather, [piece], kept_alone["parameter"].shape)
     whole.zero_()
@@ -508,6 +508,6 @@ def test_what_is_written_into_the_whole(answer, kept_alone):
 
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_dtype_of_the_whole(answer, of_dtype, dtype):
-    """The whole has the pieces' dtype."""
+    """The gathered tensor has the pieces' dtype."""
     shape = (len(of_dtype) * len(of_dtype[0]) - 1,)
     return results(gathered(answer.gather, of_dtype, shape))

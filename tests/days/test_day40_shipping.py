@@ -18,10 +18,10 @@ from course.checks.authoring import (
 PRUNED = "a row that was pruned is all zeros, and 0/0 would be NaN"
 FAINT = "below the smallest normal number a scale has no digits left"
 HALVED = "a model is often turned into half precision after it was quantized"
-MODES = pytest.mark.watertight("what is shipped is used in evaluation mode")
+MODES = pytest.mark.watertight("a shipped model is used in evaluation mode")
 WRITTEN = "whoever asks for the matrix may write into it"
 TIES = "halfway between two integers there are two nearest ones, and one of them has to be chosen"
-SINGLE = pytest.mark.watertight("an axis of one is where squeezed and broadcast axes go astray")
+SINGLE = pytest.mark.watertight("an axis of length 1, where squeezing and broadcasting go wrong")
 NOTHING = "an empty batch, or a matrix without rows, is a shape like any other"
 HISTORY = "a module that holds what has a history cannot be copied"
 TRAINED = "scales can be trained as well, which needs their gradient"
@@ -162,13 +162,14 @@ def loud(draw):
 
 @pytest.mark.parametrize("edge", ["out=1", pytest.param("in=1", marks=SINGLE)])
 def test_one_row(answer, at_the_edge, edge):
-    """The largest magnitude of a row becomes 127, every weight the nearest step; a lone column stays one."""
+    """The largest magnitude of a row becomes 127, and every weight the nearest step, even with a single
+    column."""
     found = answer.quantize_int8(at_the_edge["weight"])
     return named(found, "quantized", "scale", first="scale")
 
 
 def test_rows(answer, weight):
-    """Each row has a scale of its own, so that a row of small weights loses nothing to one of large ones."""
+    """Each row has its own scale, so that a row of small weights keeps its accuracy."""
     return named(answer.quantize_int8(weight), "quantized", "scale", first="scale")
 
 
@@ -183,7 +184,8 @@ def test_a_row_of_zeros(answer, weight):
 @pytest.mark.watertight(FAINT)
 @pytest.mark.constant("scale of the faint row", "it is 1")
 def test_a_faint_row(answer, weight):
-    """A row whose scale would be below the smallest normal number is one of zeros; a small one is not."""
+    """A row whose scale would be below the smallest normal number is treated as zeros; other small rows
+    are not."""
     faint, small = weight.clone(), weight.clone()
     faint[1] = 1e-37
     small[1] *= 1e-30
@@ -197,7 +199,7 @@ def test_a_faint_row(answer, weight):
 
 @pytest.mark.watertight(TIES)
 def test_ties(answer, halfway):
-    """Of two steps that are equally near, the even one is taken, as `torch.round` does."""
+    """Halfway cases are rounded to even, as `torch.round` does."""
     return named(answer.quantize_int8(halfway), "quantized", "scale", first="scale")
 
 
@@ -212,14 +214,14 @@ def test_no_rows(answer, weight):
 @pytest.mark.constant("scale needs a gradient", "it never does")
 @pytest.mark.watertight(HISTORY)
 def test_no_history(answer, weight):
-    """What comes of a parameter is numbers alone: no gradient is asked for, and none is remembered."""
+    """The results for a parameter do not require gradients, and have no computation graph."""
     quantized, scale = answer.quantize_int8(nn.Parameter(weight))
     return {"scale needs a gradient": scale.requires_grad, "quantized": quantized, "scale": scale}
 
 
 @pytest.mark.parametrize("dtype", [FLOAT64, *HALVES])
 def test_dtype_of_scales(answer, of_dtype, dtype):
-    """The scale of halves is in float32, and computed there; that of float64 in float64."""
+    """For half precision, the scale is computed in float32; for float64, in float64."""
     found = answer.quantize_int8(of_dtype["weight"])
     return named(found, "quantized", "scale", first="scale")
 
@@ -229,19 +231,19 @@ def test_dtype_of_scales(answer, of_dtype, dtype):
 
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_dequantize(answer, kept, dtype):
-    """Each integer is as many steps, as wide as its row's scale, and in the dtype of the scale."""
+    """Each integer is multiplied by its row's scale, in the dtype of the scale."""
     return {"weights": answer.dequantize(**kept)}
 
 
 def test_there_and_back(answer, weight):
-    """There and back, each weight is the nearest multiple of its row's scale."""
+    """After quantizing and dequantizing, each weight is the nearest multiple of its row's scale."""
     return {"weights": answer.dequantize(*answer.quantize_int8(weight))}
 
 
 @pytest.mark.watertight(TRAINED)
 @pytest.mark.parametrize("dtype", ["float32"])
 def test_gradient_of_the_scale(answer, kept, dtype):
-    """A gradient reaches the scale: the sum over its row's integers."""
+    """A gradient reaches the scale."""
     scale = wanting_gradients(kept["scale"])
     backward(answer.dequantize(kept["quantized"], scale))
     return {"gradient of the scale": scale.grad}
@@ -269,13 +271,13 @@ def test_output(answer, build, given, mode):
 
 
 def test_without_a_bias(answer, build, given):
-    """A layer without a bias stays without: none in the state dict, none in the output."""
+    """A layer without a bias has none, in the state dict or in the output."""
     module = answer.QuantizedLinear(linear_of(build, given, bias=False))
     return {"output": module(given["x"]), "bias": module.bias, "state dict": module.state_dict()}
 
 
 def test_it_loads(answer, build, given, other):
-    """The state dict loads into another layer of these sizes, which then computes the same."""
+    """The state dict loads into a different layer of the same sizes, which then computes the same."""
     module = answer.QuantizedLinear(linear_of(build, given))
     loaded = answer.QuantizedLinear(linear_of(build, other))
     before = loaded(given["x"])
@@ -284,7 +286,7 @@ def test_it_loads(answer, build, given, other):
 
 
 def test_nothing_large_is_kept(answer, build, given):
-    """After a call as before, the module keeps no tensor of real numbers as large as the weights."""
+    """The module stores no floating-point tensor of the size of the weights, before a call or after it."""
     module = answer.QuantizedLinear(linear_of(build, given))
     size = given["weight"].numel()
     before = large(module, size)
@@ -293,7 +295,7 @@ def test_nothing_large_is_kept(answer, build, given):
 
 
 def test_gradients(answer, build, given):
-    """Gradients reach the inputs: layers before this one may be trained."""
+    """Gradients reach the inputs, so that earlier layers can be trained."""
     module = answer.QuantizedLinear(linear_of(build, given))
     inputs = wanting_gradients({"x": given["x"]})
     backward(module(inputs["x"]))
@@ -303,13 +305,13 @@ def test_gradients(answer, build, given):
 @pytest.mark.watertight("a linear layer takes inputs with any leading axes, or none, or empty ones")
 @pytest.mark.parametrize("batch", ["", "B", "B 1 T"])
 def test_any_batch(answer, build, in_any_batch, batch):
-    """Leading axes stay as they are, however many there are."""
+    """Any number of leading axes works."""
     return {"output": answer.QuantizedLinear(linear_of(build, in_any_batch))(in_any_batch["x"])}
 
 
 @pytest.mark.watertight(LATER)
 def test_the_linear_layer_goes_its_own_way(answer, build, given):
-    """The linear layer stays as it is, and what later becomes of it does not show."""
+    """The linear layer does not change, and later changes of it have no effect."""
     linear = linear_of(build, given)
     module = answer.QuantizedLinear(linear)
     left = linear.weight.detach().clone()
@@ -322,7 +324,7 @@ def test_the_linear_layer_goes_its_own_way(answer, build, given):
 @pytest.mark.watertight(HALVED)
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 def test_after_half(answer, build, given, of_dtype, dtype):
-    """After `module.half()` it takes inputs in half precision, and its integers are what they were."""
+    """After `module.half()`, inputs in half precision work, and the integers do not change."""
     module = answer.QuantizedLinear(linear_of(build, given)).half()
     x = given["x"].to(of_dtype["x"].dtype)
     return {"output": module(x), "quantized": module.quantized, "weight": module.weight}
@@ -330,7 +332,7 @@ def test_after_half(answer, build, given, of_dtype, dtype):
 
 @pytest.mark.watertight(WRITTEN)
 def test_weight_is_made_anew(answer, build, given):
-    """What is written into `weight` shows neither in the output nor where it is asked for again."""
+    """Writing into `weight` changes neither the output nor a later `weight`."""
     module = answer.QuantizedLinear(linear_of(build, given))
     module.weight.zero_()
     return {"weight": module.weight, "output": module(given["x"])}
@@ -338,13 +340,13 @@ def test_weight_is_made_anew(answer, build, given):
 
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_dtype(answer, build, of_dtype, dtype):
-    """The output has the dtype of the input; the bias that of the linear layer."""
+    """The output has the dtype of the input, and the bias that of the linear layer."""
     module = answer.QuantizedLinear(linear_of(build, of_dtype, dtype=dtype))
     return {"output": module(of_dtype["x"]), "bias": module.bias}
 
 
 @pytest.mark.watertight(ROOM)
 def test_large_sums(answer, build, loud):
-    """Outputs that float16 can hold are right, though sums over the integers are beyond it."""
+    """Outputs that float16 can represent are right, even if sums over the integers exceed it."""
     module = answer.QuantizedLinear(linear_of(build, loud, dtype="float16"))
     return {"output": module(loud["x"])}

@@ -190,13 +190,13 @@ def shape():
 
 
 def test_first_step(answer, start, steps, lr, betas):
-    """After the first step the bias correction leaves the gradient itself, divided by its own size."""
+    """In the first step, the corrected means reduce to the gradient, divided by its own size."""
     return walked(answer.AdamW, start, steps[:1], lr=lr, betas=betas, weight_decay=0.0)
 
 
 @pytest.mark.parametrize("dtype", [FLOAT64, "float32"])
 def test_later_steps(answer, start, steps, lr, betas, dtype):
-    """Two running means are remembered from step to step, each corrected for the steps so far."""
+    """Two running means are stored from step to step, each corrected for the number of steps."""
     return walked(answer.AdamW, start, steps, lr=lr, betas=betas, weight_decay=0.0)
 
 
@@ -213,8 +213,8 @@ def test_epsilon(answer, start, steps, lr, betas):
 
 @pytest.mark.parametrize("missing", MISSING)
 def test_without_a_gradient(answer, start, steps, missing):
-    """Where there is no gradient, a parameter and its count of steps stay; zeros are a gradient. Only the
-    parameters have to be given."""
+    """Without a gradient, a parameter and its count of steps do not change; a gradient of zeros counts.
+    All settings have defaults."""
     return walked(answer.AdamW, start, without(steps[:4], "v", missing, 0, 1))
 
 
@@ -226,17 +226,17 @@ def test_groups(answer, start, steps, rates, betas, decay):
 
 
 def test_schedule(answer, start, steps, rates, betas, decay):
-    """The learning rate is the group's at each step, for the decay as well."""
+    """Each step and its decay use the learning rate that the group has at that time."""
     return rescheduled(answer.AdamW, start, steps, rates, betas=betas, weight_decay=decay)
 
 
 def test_resumed(answer, start, steps, lr, betas, decay):
-    """An optimizer that loads the state of another continues where that one stopped."""
+    """An optimizer that loads a saved state continues where the old optimizer stopped."""
     return resumed(answer.AdamW, start, steps, lr=lr, betas=betas, weight_decay=decay)
 
 
 def test_in_place(answer, start, steps, lr, decay):
-    """Parameters are changed in place, and gradients stay as they are."""
+    """Parameters are changed in place, and gradients do not change."""
     return left_alone(answer.AdamW, start, steps, lr=lr, weight_decay=decay)
 
 
@@ -255,18 +255,19 @@ def test_shapes(answer, matrix, shape):
     return {"result": answer.orthogonalize(matrix)}
 
 
-NO_STEP = pytest.param(0, marks=pytest.mark.watertight("no step at all"))
+NO_STEP = pytest.param(0, marks=pytest.mark.watertight("no steps at all"))
 
 
 @pytest.mark.parametrize("steps", [NO_STEP, 1, 2, 8])
 def test_steps(answer, matrix, steps):
-    """So many applications of the polynomial; without any it is the matrix divided by its norm."""
+    """The polynomial is applied `steps` times; with 0 steps, the result is the matrix divided by its
+    norm."""
     return {"result": answer.orthogonalize(matrix, steps)}
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_precision(answer, matrix, dtype):
-    """It is computed in float32 at least, and returned in the dtype of the matrix."""
+    """The result is computed at least in float32, and has the dtype of the matrix."""
     return {"result": answer.orthogonalize(matrix)}
 
 
@@ -275,7 +276,7 @@ ZERO = pytest.param(0.0, marks=pytest.mark.watertight("a gradient of zeros"))
 
 @pytest.mark.parametrize("factor", [1e-4, 1e4, ZERO])
 def test_scale(answer, matrix, factor):
-    """The scale of the matrix makes no difference, zeros give zeros, and the matrix is not changed."""
+    """The scale of the matrix makes no difference, zeros stay zeros, and the matrix is not changed."""
     given = factor * matrix
     return {"result": answer.orthogonalize(given), "matrix": given}
 
@@ -284,13 +285,14 @@ def test_scale(answer, matrix, factor):
 
 
 def test_muon_first_step(answer, matrices, pushes, lr, momentum):
-    """The step is the orthogonalized gradient times η and 0.2·√max(m, n); the gradient stays as it is."""
+    """The first step is the orthogonalized gradient times η and 0.2·√max(m, n); the gradient does not
+    change."""
     return left_alone(answer.Muon, matrices, pushes, lr=lr, momentum=momentum, weight_decay=0.0)
 
 
 @pytest.mark.parametrize("dtype", [FLOAT64, "float32"])
 def test_muon_later_steps(answer, matrices, pushes, lr, momentum, dtype):
-    """A running mean of the gradients is remembered, and looked ahead of by one step."""
+    """A running mean of the gradients is stored, and each step looks ahead from it."""
     return walked(answer.Muon, matrices, pushes[:4], lr=lr, momentum=momentum, weight_decay=0.0)
 
 
@@ -302,7 +304,8 @@ def test_muon_decay(answer, matrices, pushes, lr, momentum, decay):
 
 @pytest.mark.parametrize("missing", MISSING)
 def test_muon_without_a_gradient(answer, matrices, pushes, missing):
-    """A matrix without a gradient stays as it is; zeros are one. Only the parameters have to be given."""
+    """A matrix without a gradient does not change; a gradient of zeros counts. All settings have
+    defaults."""
     return walked(answer.Muon, matrices, without(pushes[:4], "v", missing, 0, 2))
 
 
@@ -314,6 +317,6 @@ def test_muon_groups(answer, matrices, pushes, rates, momentum, decay):
 
 
 def test_muon_resumed(answer, matrices, pushes, lr, momentum, decay):
-    """An optimizer that loads the state of another continues where that one stopped."""
+    """An optimizer that loads a saved state continues where the old optimizer stopped."""
     settings = {"lr": lr, "momentum": momentum, "weight_decay": decay}
     return resumed(answer.Muon, matrices, pushes, **settings)

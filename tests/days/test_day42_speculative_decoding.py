@@ -200,7 +200,8 @@ def generated(answer, text, draft, room=9, margin=math.inf, **options):
 @pytest.mark.on_devices
 @pytest.mark.parametrize("case", CERTAIN)
 def test_certain(answer, certain, case):
-    """A proposal that the target likes no less is accepted; one that it rules out is replaced and last."""
+    """A proposal that is at least as likely under the target is accepted; an impossible one is
+    replaced, and ends the round."""
     results = [answer.accept_draft(**certain) for _ in range(AGAIN)]
     different = {tuple(one.tolist()): one for one in results}
     return {"all results that come": [different[ids] for ids in sorted(different)]}
@@ -208,7 +209,7 @@ def test_certain(answer, certain, case):
 
 @pytest.mark.constant("0, 1 and 2 accepted, in fifths", "the probabilities are the same each time")
 def test_acceptance(answer, twice):
-    """Each proposal is accepted with probability min(1, p/q), independently of the one before it."""
+    """Each proposal is accepted with probability min(1, p/q), independently of the previous one."""
     lengths = [len(answer.accept_draft(**twice)) - 1 for _ in range(DRAWS)]
     shares = in_fifths(lengths, 3)
     return {"0, 1 and 2 accepted, in fifths": shares, "proposal": twice["draft_tokens"]}
@@ -216,7 +217,7 @@ def test_acceptance(answer, twice):
 
 @pytest.mark.parametrize("following", FOLLOWING)
 def test_following(answer, after, following):
-    """After a rejection a token has the share of p − q where that is positive; else the target's own."""
+    """After a rejection, the token is drawn from the positive part of p − q; otherwise from the target."""
     last = [int(answer.accept_draft(**after)[-1]) for _ in range(DRAWS)]
     return {"last token, in fifths": in_fifths(last, after["target_probs"].size(1))}
 
@@ -239,14 +240,15 @@ def test_generator(answer, twice, state, device):
 @pytest.mark.on_devices
 @pytest.mark.parametrize("draft", ERRS)
 def test_text(answer, text, draft):
-    """Whatever the draft proposes, the text is the target's own; only the number of passes differs."""
+    """Whatever the draft proposes, the text is the target's; only the number of passes differs."""
     return generated(answer, text, draft)[0]
 
 
 @pytest.mark.parametrize("draft", ["right", "sometimes"])
 @pytest.mark.constant("the draft reads 2 at most", "its cache is rolled back, too")
 def test_read(answer, text, draft):
-    """The caches are rolled back: the target reads the prompt once, and then what is new in each round."""
+    """The caches are rolled back: the target reads the prompt once, and then only new tokens in each
+    round."""
     seen, read, drafted = generated(answer, text, draft)
     return seen | {
         "tokens that the target reads": " ".join(map(str, read)),
@@ -271,7 +273,7 @@ def test_limits(answer, text, limit):
 @pytest.mark.watertight(EDGE)
 @pytest.mark.parametrize("new", [0, 1, 3])
 def test_end(answer, text, new):
-    """The last round proposes no more than can be used, and no model reads beyond its context."""
+    """The last round proposes only as many tokens as can be used, and no model reads beyond its context."""
     found = generated(answer, text | {"max_new_tokens": new, "k": 5}, "right", room=0)[0]
     numbers = [*found["text"][0].tolist(), found["passes of the target"]]
     return {"text, and passes of the target": " ".join(map(str, numbers))}
@@ -291,7 +293,7 @@ def test_distribution(answer, soft, limit):
     "the same from the same state", "touches torch's own state", "the generator decides"
 )
 def test_generates_from_a_generator(answer, soft, state, device):
-    """Every random number comes from the generator: those of the draft, too."""
+    """Every random number comes from the generator, including the draft's."""
     models = [Same(soft[name]) for name in ("target", "draft")]
 
     def call(generator):

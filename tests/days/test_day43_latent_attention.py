@@ -125,7 +125,7 @@ def test_gradients_of_the_norm(answer, build, pair):
 
 @pytest.mark.watertight(SMALL)
 def test_eps(answer, build, tiny):
-    """`eps` is 10⁻⁶ unless another is given, and both norms have it."""
+    """`eps` is 10⁻⁶ by default, and both norms use it."""
     width = tiny["query"].size(-1)
     return {
         "as it is": both(build(answer.QKNorm, width)(**tiny)),
@@ -143,17 +143,17 @@ def test_halves(answer, build, typed, dtype):
 
 
 def test_parameters(answer, build, given):
-    """Seven projections without biases, and the norm of the latent."""
+    """The parameters are seven projections without biases, and the norm of the latent."""
     return dict(made(answer, build, given).named_parameters())
 
 
 def test_compress(answer, build, given):
-    """What is cached of a token is its normalized latent, and behind it one rotated key."""
+    """For each token, the cache holds its normalized latent, followed by one rotated key."""
     return {"cached": made(answer, build, given).compress(given["x"])}
 
 
 def test_positions(answer, build, given, past):
-    """A chunk behind `past` tokens is rotated by the positions from `past` on; the rest has no position."""
+    """A chunk after `past` tokens is rotated by its positions from `past` on; the latent is not rotated."""
     module = made(answer, build, given)
     query, rotary = module.queries(given["x"], past)
     return {"cached": module.compress(given["x"], past), "query": query, "rotary part": rotary}
@@ -167,13 +167,13 @@ def test_queries(answer, build, given):
 
 @pytest.mark.on_devices
 def test_output(answer, build, given):
-    """Every token attends to itself and to earlier ones; the scale is that of d_k + d_r."""
+    """Every token attends to itself and to earlier tokens; the scale is that of width d_k + d_r."""
     output, cache = made(answer, build, given)(given["x"])
     return {"output": output, "cache": cache}
 
 
 def test_continues(answer, build, given, later):
-    """A chunk attends to the whole cache, which grows by its tokens."""
+    """A chunk attends to the entire cache, which grows by the chunk's tokens."""
     output, cache = made(answer, build, given)(later["x"], later["cache"])
     return {"output": output, "cache": cache}
 
@@ -187,7 +187,7 @@ def test_absorbed(answer, build, given):
 @pytest.mark.on_devices
 @pytest.mark.constant("latents that are expanded", "the projections of the cache are absorbed")
 def test_absorbed_continues(answer, build, given, later):
-    """In the absorbed form nothing of the cache is projected: neither to keys nor to values."""
+    """The absorbed form does not project the cache to keys or values."""
     module = made(answer, build, given)
     expanded = []
     for part in (module.w_uk, module.w_uv):
@@ -207,14 +207,15 @@ def test_gradients(answer, build, given):
 @pytest.mark.watertight(EDGES)
 @pytest.mark.parametrize("case", CASES)
 def test_at_the_edge(answer, build, edge, case):
-    """One token, one head, a rotary part of one pair, or a large `config.eps`."""
+    """The result is right for one token, one head, a rotary part of one pair, or a large `config.eps`."""
     module = made(answer, build, edge)
     return {"output": module(edge["x"])[0], "absorbed": module.absorbed(edge["x"])[0]}
 
 
 @pytest.mark.parametrize("dtype", [FLOAT64, *HALVES])
 def test_dtypes(answer, build, halved, dtype):
-    """Output and cache have the input's dtype; the angles keep their own, so far positions stay exact."""
+    """Output and cache have the input's dtype; the angles keep theirs, so that distant positions stay
+    exact."""
     module = made(answer, build, halved, dtype=dtype)
     output, cache = module(halved["x"])
     far = {"cached far away": module.compress(halved["x"], FAR)}

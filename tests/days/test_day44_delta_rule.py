@@ -194,66 +194,69 @@ def before_and_after(function, given):
 
 @pytest.mark.on_devices
 def test_delta_rule(answer, plain):
-    """For each token the state is corrected by β of its error under the key, and then read by the query."""
+    """For each token, the state is corrected by β times the error under the key, and then read by the
+    query."""
     return seen(answer.delta_rule(**plain))
 
 
 def test_decay(answer, full):
-    """The state decays first, and what the key recalls is read from the decayed state."""
+    """The state decays first, and the key recalls a value from the decayed state."""
     return seen(answer.delta_rule(**full))
 
 
 def test_written_again(answer, written_again):
-    """With a β of 1 the value replaces what the key held, exactly."""
+    """With β = 1, the new value replaces the stored value exactly."""
     return seen(answer.delta_rule(**written_again))
 
 
 def test_not_written(answer, not_written):
-    """With a β of 0 and a decay of 1 the state stays as it is."""
+    """With β = 0 and a decay of 1, the state does not change."""
     return seen(answer.delta_rule(**not_written))
 
 
 @pytest.mark.on_devices
 def test_gradients(answer, full):
-    """Gradients reach all arguments, the state included."""
+    """Gradients reach all arguments, including the state."""
     return of_gradients(answer.delta_rule, full)
 
 
 def test_in_pieces(answer, many):
-    """A text that is read in pieces, the last ones of one token, has the outputs of the whole text."""
+    """A text that is read in pieces, even of one token, has the outputs of the full text."""
     t = many["beta"].size(-1)
     return in_pieces(answer.delta_rule, many, [t - 4, 2, 1, 1])
 
 
 @pytest.mark.parametrize("leading", RANKS)
 def test_leading_axes(answer, of_rank, leading):
-    """No batch, one leading axis, or several."""
+    """There may be no batch, or any number of leading axes."""
     return seen(answer.delta_rule(**of_rank))
 
 
 @pytest.mark.watertight(GIVEN)
 def test_keys_as_given(answer, of_other_lengths):
-    """Keys, queries and β are used as they are given, and β may be greater than 1."""
+    """Keys, queries and β are used as given, and β may be greater than 1."""
     return seen(answer.delta_rule(**of_other_lengths))
 
 
 @pytest.mark.watertight(SINGLE)
 @pytest.mark.parametrize("edge", [*EDGES, NONE])
 def test_at_the_edge(answer, at_the_edge, edge):
-    """One sequence, one token or none, vectors of one number, or values as wide as keys."""
+    """The result is right for one sequence, one token or none, vectors of width 1, or values as wide as
+    keys."""
     return seen(answer.delta_rule(**at_the_edge))
 
 
 @pytest.mark.watertight(OWN)
 @pytest.mark.constant("the given state", "it is as it was")
 def test_the_given_state(answer, full):
-    """The state that is given is not written over."""
+    """The given state is not overwritten."""
     return before_and_after(answer.delta_rule, full)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_dtype(answer, of_dtype, dtype):
-    """The output has the inputs' dtype; the state is in float32 at least, and right to that precision."""
+    """The output has the inputs' dtype; the state is at least in float32, and accurate to that
+    precision."""
     return of_all_and_of_one(answer.delta_rule, of_dtype)
 
 
@@ -262,36 +265,36 @@ def test_dtype(answer, of_dtype, dtype):
 
 @pytest.mark.on_devices
 def test_one_chunk(answer, plain):
-    """Fewer tokens than a chunk has: each error is corrected by the errors before it."""
+    """Within a single chunk, each error is corrected by the earlier errors."""
     return seen(answer.chunked_delta_rule(**plain))
 
 
 @pytest.mark.parametrize("chunk", [1, 3, 8, 64])
 def test_chunks(answer, many, chunk):
-    """Any chunk gives the same, the last chunk shorter or not, with decay and from a state."""
+    """Any size of chunk gives the same result, with decay and from a state."""
     return seen(answer.chunked_delta_rule(**many, chunk=chunk))
 
 
 @pytest.mark.on_devices
 def test_gradients_in_chunks(answer, full):
-    """Gradients reach all arguments, those of earlier chunks and the state included."""
+    """Gradients reach all arguments, including those of earlier chunks and the state."""
     return of_gradients(lambda **given: answer.chunked_delta_rule(**given, chunk=3), full)
 
 
 def test_chunks_in_pieces(answer, many):
-    """A text that is read in pieces has the outputs of the whole text."""
+    """A text that is read in pieces has the outputs of the full text."""
     t = many["beta"].size(-1)
     return in_pieces(answer.chunked_delta_rule, many, [t - 4, 3, 1])
 
 
 def test_vanishing_decays(answer, vanishing):
-    """Where the product of all decays of a chunk underflows to 0, the results are right too."""
+    """The results are right even if the product of all decays of a chunk underflows to 0."""
     return seen(answer.chunked_delta_rule(**vanishing))
 
 
 @pytest.mark.constant("operations", "there are fewer than two a token")
 def test_not_token_by_token(answer, long):
-    """Chunks are computed by products of matrices: there are fewer than two operations a token."""
+    """Chunks are computed by matrix products, with fewer than two operations per token."""
     with Operations() as operations:
         output, state = answer.chunked_delta_rule(**long)
     few = operations.count < 2 * long["beta"].size(-1)
@@ -304,20 +307,20 @@ def test_not_token_by_token(answer, long):
 
 @pytest.mark.parametrize("leading", RANKS)
 def test_leading_axes_in_chunks(answer, of_rank, leading):
-    """No batch, one leading axis, or several."""
+    """There may be no batch, or any number of leading axes."""
     return seen(answer.chunked_delta_rule(**of_rank, chunk=4))
 
 
 @pytest.mark.watertight(GIVEN)
 def test_keys_as_given_in_chunks(answer, of_other_lengths):
-    """Keys, queries and β are used as they are given, and β may be greater than 1."""
+    """Keys, queries and β are used as given, and β may be greater than 1."""
     return seen(answer.chunked_delta_rule(**of_other_lengths, chunk=4))
 
 
 @pytest.mark.watertight(ZERO)
 @pytest.mark.constant("gradients of the zeros", "they are finite, and not 0")
 def test_a_decay_of_zero(answer, forgotten):
-    """A decay of 0 forgets all that was before, nothing becomes NaN, and gradients reach it."""
+    """A decay of 0 forgets everything before it, nothing becomes NaN, and gradients reach it."""
 
     def in_eights(**given):
         return answer.chunked_delta_rule(**given, chunk=8)
@@ -332,18 +335,20 @@ def test_a_decay_of_zero(answer, forgotten):
 @pytest.mark.watertight(SINGLE)
 @pytest.mark.parametrize("edge", [*EDGES, NONE])
 def test_chunks_at_the_edge(answer, at_the_edge, edge):
-    """One sequence, one token or none, vectors of one number, or values as wide as keys."""
+    """The result is right for one sequence, one token or none, vectors of width 1, or values as wide as
+    keys."""
     return seen(answer.chunked_delta_rule(**at_the_edge, chunk=4))
 
 
 @pytest.mark.watertight(OWN)
 @pytest.mark.constant("the given state", "it is as it was")
 def test_the_given_state_in_chunks(answer, full):
-    """The state that is given is not written over."""
+    """The given state is not overwritten."""
     return before_and_after(answer.chunked_delta_rule, full)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_dtype_in_chunks(answer, of_dtype, dtype):
-    """The output has the inputs' dtype; the state is in float32 at least, and right to that precision."""
+    """The output has the inputs' dtype; the state is at least in float32, and accurate to that
+    precision."""
     return of_all_and_of_one(answer.chunked_delta_rule, of_dtype | {"chunk": 16})

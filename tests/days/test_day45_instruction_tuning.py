@@ -202,17 +202,18 @@ def test_tokens(answer, given):
 
 
 def test_written(answer, given):
-    """The assistant has written its content and the end token after it, and nothing else."""
+    """The content of the assistant's messages and the end token after it are marked as written, and
+    nothing else."""
     return seen(answer.chat_tokens, given)
 
 
 def test_several_turns(answer, long):
-    """Of a long conversation, every answer is marked, and no system message."""
+    """In a long conversation, every answer is marked, and no system message."""
     return seen(answer.chat_tokens, long)
 
 
 def test_reply(answer, asked):
-    """`reply` adds the header of the assistant's next message, which the model has not written."""
+    """`reply` adds the header of the assistant's next message, which is not marked as written."""
     return seen(answer.chat_tokens, asked, reply=True)
 
 
@@ -223,7 +224,7 @@ def test_no_reply_after_the_end(answer, asked):
 
 @pytest.mark.watertight(MERGES)
 def test_header_by_itself(answer, merging):
-    """Header and content are encoded separately, as they are where a reply is sampled."""
+    """Header and content are encoded separately, as when a reply is sampled."""
     return seen(answer.chat_tokens, merging)
 
 
@@ -231,7 +232,7 @@ def test_header_by_itself(answer, merging):
 @pytest.mark.constant("dtypes without messages", "there are no numbers")
 @pytest.mark.parametrize("case", ODDITIES)
 def test_odd_conversations(answer, odd):
-    """Role and content are encoded as they are, and `reply` opens one, whoever spoke last."""
+    """Role and content are encoded unchanged, and `reply` adds a header, whoever wrote the last message."""
     none = seen(answer.chat_tokens, odd | {"messages": [], "reply": False})
     dtypes = ", ".join(str(x.dtype) for x in none.values())
     return seen(answer.chat_tokens, odd) | {"dtypes without messages": dtypes}
@@ -241,12 +242,12 @@ def test_odd_conversations(answer, odd):
 
 
 def test_labels(answer, tokens_and_written):
-    """The label of each position is the next token, where the assistant wrote that."""
+    """The label of each position is the next token, if the assistant wrote that token."""
     return {"labels": answer.answer_labels(**tokens_and_written)}
 
 
 def test_first_token(answer, begun):
-    """The first token is nobody's label, even if it is written."""
+    """The first token is never a label, even if it is written."""
     return {"labels": answer.answer_labels(**begun)}
 
 
@@ -256,14 +257,14 @@ def test_rows(answer, rows):
 
 
 def test_inputs_stay(answer, tokens_and_written):
-    """The tokens are the model's input, and stay as they are."""
+    """The tokens are the model's input, and do not change."""
     answer.answer_labels(**tokens_and_written)
     return tokens_and_written
 
 
 @pytest.mark.watertight(SIZES)
 def test_very_short(answer, very_short):
-    """A single token has no successor."""
+    """A single token has no next token, so its label is −100."""
     return {"labels": answer.answer_labels(**very_short), "tokens": very_short["tokens"]}
 
 
@@ -299,11 +300,11 @@ def test_first_row_with_room(answer, going_back):
 
 
 def test_not_the_fullest(answer, in_three_rows):
-    """Where several rows have room, the first one gets it, not the fullest."""
+    """If several rows have room, the first one is used, not the fullest."""
     return packed(answer.pack, in_three_rows)
 
 
 @pytest.mark.parametrize("case", EDGES)
 def test_edges(answer, edges):
-    """`pad` in an example is no padding; a single token makes a row, one as long as a row fills it."""
+    """`pad` in an example is not padding; examples of one token and of a full row work, too."""
     return packed(answer.pack, edges) | {"pad": edges["pad"]}

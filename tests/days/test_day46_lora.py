@@ -153,7 +153,7 @@ def test_a_is_drawn(answer, build, layer):
     "neither names nor owners depend on the sizes",
 )
 def test_frozen(answer, build, layer, how):
-    """Only A and B require gradients; weight and bias are those of the layer, and are not copied."""
+    """Only A and B require gradients; weight and bias are the layer's own, not copies."""
     linear = build(nn.Linear, **layer)
     new = answer.LoRALinear(linear, **how)
     own = {
@@ -165,17 +165,17 @@ def test_frozen(answer, build, layer, how):
 
 @pytest.mark.on_devices
 def test_output(answer, build, layer, how, x):
-    """The update, times α / r, is added to what the layer computes."""
+    """The update, times α / r, is added to the output of the layer."""
     return {"output": build(lambda: answer.LoRALinear(nn.Linear(**layer), **how))(x)}
 
 
 def test_default_alpha(answer, build, layer, how, x):
-    """α is 16 unless it is given."""
+    """By default, α is 16."""
     return {"output": build(lambda: answer.LoRALinear(nn.Linear(**layer), how["rank"]))(x)}
 
 
 def test_without_bias(answer, build, layer, how, x):
-    """A layer without a bias stays without one."""
+    """A layer without a bias still has none."""
     new = build(lambda: answer.LoRALinear(nn.Linear(**layer, bias=False), **how))
     return {"output": new(x), "parameters": shapes(new)}
 
@@ -191,7 +191,7 @@ def test_gradients(answer, build, layer, how, x):
 @pytest.mark.constant("dtype of a", "it is the layer's")
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_dtype(answer, build, layer, how, x, dtype):
-    """The update is in the dtype of its layer."""
+    """The update has the dtype of its layer."""
     new = answer.LoRALinear(build(nn.Linear, **layer, dtype=dtype), **how)
     return {"output": new(x), "b": new.b, "dtype of a": str(new.a.dtype)}
 
@@ -214,7 +214,7 @@ def test_thin_products(answer, build, layer, how, x):
 @pytest.mark.watertight(AXES)
 @pytest.mark.parametrize("leading", [0, 1])
 def test_leading_axes(answer, build, layer, how, x, leading):
-    """The input has any leading axes, or none."""
+    """The input may have any number of leading axes."""
     return {"output": build(lambda: answer.LoRALinear(nn.Linear(**layer), **how))(x)}
 
 
@@ -223,7 +223,7 @@ def test_leading_axes(answer, build, layer, how, x, leading):
 
 @pytest.mark.on_devices
 def test_model_stays_the_same(answer, build, sizes, tokens, lora):
-    """The model computes at first what it computed before."""
+    """At initialization, the model computes the same as before."""
     model = build(tower, **sizes)
     answer.add_lora(model, **lora)
     return {"output": model(tokens)}
@@ -231,23 +231,23 @@ def test_model_stays_the_same(answer, build, sizes, tokens, lora):
 
 @pytest.mark.constant("frozen", "the model always has the same names")
 def test_chosen_layers(answer, sizes, lora):
-    """The linear layers with these names have updates, and nothing else is trained."""
+    """The linear layers with the given names have updates, and nothing else is trained."""
     return trained(updated(answer.add_lora, sizes, lora))
 
 
 def test_updated_model(answer, build, sizes, tokens, lora):
-    """Each update has the rank and the scale that were asked for."""
+    """Each update has the given rank and scale."""
     return {"output": build(updated, answer.add_lora, sizes, lora)(tokens)}
 
 
 def test_default_alpha_of_a_model(answer, build, sizes, tokens, lora):
-    """α is 16 unless it is given, in all layers."""
+    """By default, α is 16 in all layers."""
     how = {"rank": lora["rank"], "names": NAMES}
     return {"output": build(updated, answer.add_lora, sizes, how)(tokens)}
 
 
 def test_gradients_of_a_model(answer, build, sizes, tokens, lora):
-    """Gradients reach every update through the frozen layers, and no frozen parameter has one."""
+    """Gradients reach every update through the frozen layers, and no frozen parameter has a gradient."""
     model = build(updated, answer.add_lora, sizes, lora)
     backward(model(tokens))
     return {"parameters": gradients(model)}
@@ -255,7 +255,7 @@ def test_gradients_of_a_model(answer, build, sizes, tokens, lora):
 
 @pytest.mark.constant("saved", "unexpected", "the model always has the same names")
 def test_update_alone(answer, build, sizes, tokens, lora):
-    """What is trained is all that must be saved: it turns a copy of the original into the tuned model."""
+    """Only the updates have to be saved: they turn a copy of the original into the tuned model."""
     source = build(updated, answer.add_lora, sizes, lora)
     update = {name: one for name, one in source.named_parameters() if one.requires_grad}
     target = build(tower, **sizes)
@@ -268,7 +268,7 @@ def test_update_alone(answer, build, sizes, tokens, lora):
 
 
 def test_merged_weights(answer, build, sizes, lora):
-    """Weights that have an update are merged with it; all others, and all biases, stay as they are."""
+    """Weights with an update are merged with it; all other weights and all biases do not change."""
     model = build(updated, answer.add_lora, sizes, lora)
     answer.merge_lora(model)
     return {"parameters": weights(model)}
@@ -276,7 +276,7 @@ def test_merged_weights(answer, build, sizes, lora):
 
 @pytest.mark.parametrize("dtype", [FLOAT64, "float32"])
 def test_merged_model(answer, build, sizes, tokens, lora, dtype):
-    """The merged model computes what the model with updates computes."""
+    """The merged model computes the same as the model with updates."""
     model = build(updated, answer.add_lora, sizes, lora, dtype=dtype)
     answer.merge_lora(model)
     return {"output": model(tokens)}

@@ -151,7 +151,7 @@ def test_log_probs(answer, given):
 
 @pytest.mark.watertight(AXES)
 def test_shapes(answer, alone, paired):
-    """There may be no batch, or one of pairs."""
+    """There may be any number of leading axes, or none."""
     return {
         "one answer": answer.sequence_log_probs(**alone),
         "pairs": answer.sequence_log_probs(**paired),
@@ -166,14 +166,14 @@ def test_gradients_of_the_logits(answer, given):
 
 
 def test_labels_stay(answer, given):
-    """Logits and labels are used again, and stay as they are."""
+    """Logits and labels do not change."""
     answer.sequence_log_probs(**given)
     return given
 
 
 @pytest.mark.watertight(FAR)
 def test_certain_models(answer, certain):
-    """Logits in the thousands give finite numbers."""
+    """For logits in the thousands, the results are finite."""
     return {"log_probs": answer.sequence_log_probs(**certain)}
 
 
@@ -193,7 +193,8 @@ def test_preferences(answer, rewards):
 
 @pytest.mark.watertight(FAR)
 def test_far_rewards(answer, rewards_far_apart):
-    """A wrong order by thousands costs thousands, not infinity."""
+    """If the rewards differ by thousands in the wrong direction, the loss is in the thousands, not
+    infinite."""
     return differentiated(answer.bradley_terry_loss, rewards_far_apart)
 
 
@@ -213,7 +214,7 @@ def test_default_beta(answer, without_beta):
 
 @pytest.mark.constant("loss", "ln 2, whatever the log-probabilities")
 def test_equal_policies(answer, equal):
-    """Where policy and reference are equal, the loss is ln 2, and its gradient depends on beta alone."""
+    """If policy and reference are equal, the loss is ln 2, and its gradient depends only on beta."""
     return differentiated(answer.dpo_loss, equal)
 
 
@@ -224,5 +225,5 @@ def test_gradients(answer, four):
 
 @pytest.mark.watertight(FAR)
 def test_far_policies(answer, four_far_apart):
-    """A pair in the wrong order by thousands still gives a finite loss and a gradient."""
+    """A pair that differs by thousands in the wrong direction still has a finite loss and a gradient."""
     return differentiated(answer.dpo_loss, four_far_apart)

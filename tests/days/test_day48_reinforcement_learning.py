@@ -197,12 +197,12 @@ def test_right_and_wrong(answer, right_and_wrong):
 @pytest.mark.on_devices
 @pytest.mark.parametrize("dtype", ["float32", FLOAT64])
 def test_levels_and_spreads(answer, graded):
-    """Each group is compared with itself alone: with its own mean and standard deviation."""
+    """Each group is compared only with itself: with its own mean and standard deviation."""
     return {"advantages": answer.group_advantages(graded)}
 
 
 def test_equal_rewards(answer, some_equal):
-    """Where all answers of a group are equally good, every advantage is 0."""
+    """If all answers of a group are equally good, every advantage is 0."""
     return {"advantages": answer.group_advantages(some_equal)}
 
 
@@ -260,7 +260,7 @@ def test_clip(answer, wide):
 
 @pytest.mark.parametrize("case", ODD)
 def test_odd_steps(answer, odd_step):
-    """Any axes before time, answers without tokens, any padding, and float64."""
+    """The result is right for any leading axes, answers without tokens, any padding, and float64."""
     return differentiated(answer.policy_loss, odd_step)
 
 
@@ -279,11 +279,11 @@ def test_penalty_with_padding(answer, apart_and_padded):
 
 
 def test_penalty_gradients(answer, apart_and_padded):
-    """The gradient pulls the model towards the reference, which has none."""
+    """The gradient pulls the model toward the reference, which has no gradient."""
     return differentiated(answer.kl_penalty, apart_and_padded)
 
 
 @pytest.mark.parametrize("case", ODD)
 def test_odd_penalties(answer, odd_penalty):
-    """Any axes before time, answers without tokens, any padding, and float64."""
+    """The result is right for any leading axes, answers without tokens, any padding, and float64."""
     return differentiated(answer.kl_penalty, odd_penalty)

@@ -249,13 +249,13 @@ def test_one_try(answer, counts):
 @pytest.mark.constant("pass_at_k", "at these ends nothing is left to chance")
 @pytest.mark.parametrize("case", ["nothing is right", "everything is right", "all tries"])
 def test_ends(answer, ends):
-    """At the ends the result is certain: nothing or everything is right, or all samples are tried."""
+    """The result is certain if nothing or everything is right, or if all samples are tried."""
     return {"pass_at_k": answer.pass_at_k(**ends), "n": ends["n"]}
 
 
 @pytest.mark.watertight(MANY)
 def test_thousands(answer, thousands):
-    """Thousands of samples do not overflow."""
+    """With thousands of samples, nothing overflows."""
     return {"pass_at_k": answer.pass_at_k(**thousands)}
 
 
@@ -278,12 +278,12 @@ def test_best_cut_off(answer, best_cut_off):
 
 
 def test_weighted(answer, heavy):
-    """Weighted, the answer with the largest sum of scores is chosen."""
+    """With `weighted`, the answer with the largest sum of scores is chosen."""
     return {"chosen": answer.best_of_n(**heavy, weighted=True)}
 
 
 def test_weighted_cut_off(answer, best_cut_off):
-    """Samples without an answer do not add up to one."""
+    """With `weighted`, samples without an answer are never chosen."""
     return {"chosen": answer.best_of_n(**best_cut_off, weighted=True)}
 
 

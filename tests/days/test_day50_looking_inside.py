@@ -155,13 +155,13 @@ def not_repeated(draw, case, dtype):
 
 @pytest.mark.on_devices
 def test_every_layer(answer, build, config, two_texts):
-    """Logits are read from the residual stream before the first block, and after each."""
+    """Logits are read from the residual stream before the first block, and after each block."""
     return {"logits": answer.logit_lens(build(GPT, config), two_texts["tokens"])}
 
 
 @pytest.mark.constant(*LEFT, "the model is as it was")
 def test_lens_leaves_the_model(answer, build, config, two_texts):
-    """Nothing is dropped, and afterwards each module has its mode and its hooks."""
+    """Dropout is inactive, and afterwards each module has its old mode and hooks."""
     model = used(build, replace(config, dropout=0.5))
     before = found_in(model)
     logits = answer.logit_lens(model, two_texts["tokens"])
@@ -170,7 +170,7 @@ def test_lens_leaves_the_model(answer, build, config, two_texts):
 
 @pytest.mark.constant(*LEFT, "raised", "the model is as it was")
 def test_lens_after_an_error(answer, build, config, too_long):
-    """The model is as it was, also after an error."""
+    """The model is unchanged, even after an error."""
     model = used(build, config)
     before = found_in(model)
     raised = raises(answer.logit_lens, model, too_long)
@@ -178,7 +178,7 @@ def test_lens_after_an_error(answer, build, config, too_long):
 
 
 def test_lens_of_a_llama(answer, build, config, two_texts):
-    """A LLaMA's logits have a matrix of their own."""
+    """A LLaMA's logits come from a separate matrix."""
     model = build(LLaMA, llama(config))
     return {"logits": answer.logit_lens(model, two_texts["tokens"])}
 
@@ -194,7 +194,7 @@ def patched(patch_activation, model, texts, module, *where):
 
 @pytest.mark.on_devices
 def test_residual_stream(answer, build, config, two_texts, place):
-    """What enters a block at one position comes from the other run."""
+    """The input of a block at one position comes from the other run."""
     model = build(GPT, config)
     where = (slice(None), place["position"])
     return patched(answer.patch_activation, model, two_texts, model.blocks[place["layer"]], where)
@@ -224,7 +224,7 @@ def test_whole_input(answer, build, config, two_texts, place):
 
 
 def test_only_this_module(answer, build, config, two_texts, place):
-    """The norm of a block reads patched numbers; the residual connection beside it does not."""
+    """The norm of a block reads patched numbers; the residual connection around it does not."""
     model = build(GPT, config)
     norm = model.blocks[place["layer"]].sublayer[1].norm
     return patched(
@@ -234,7 +234,7 @@ def test_only_this_module(answer, build, config, two_texts, place):
 
 @pytest.mark.constant(*LEFT, "the model is as it was")
 def test_patch_leaves_the_model(answer, build, config, two_texts, place):
-    """Nothing is dropped, and afterwards each module has its mode and its hooks."""
+    """Dropout is inactive, and afterwards each module has its old mode and hooks."""
     model = used(build, replace(config, dropout=0.5))
     before, where = found_in(model), (slice(None), place["position"])
     found = patched(answer.patch_activation, model, two_texts, model.norm, where)
@@ -244,7 +244,7 @@ def test_patch_leaves_the_model(answer, build, config, two_texts, place):
 @pytest.mark.constant(*LEFT, "raised", "the model is as it was")
 @pytest.mark.parametrize("case", ["a text too long", "a source too long", "no such position"])
 def test_patch_after_an_error(answer, build, config, two_texts, too_long, case):
-    """The model is as it was, also after an error."""
+    """The model is unchanged, even after an error."""
     model, texts = used(build, config), dict(two_texts)
     before = found_in(model)
     if case != "no such position":
@@ -259,12 +259,13 @@ def test_patch_after_an_error(answer, build, config, two_texts, too_long, case):
 
 @pytest.mark.on_devices
 def test_twice(answer, twice):
-    """Of each repeated token, the weight on what followed it counts."""
+    """For each repeated token, the weight on the token that followed it counts."""
     return {"score": answer.prefix_matching_score(**twice)}
 
 
 def test_often(answer, often):
-    """Weights on all earlier continuations add up, the token itself among them where it follows its equal."""
+    """The weights on all earlier continuations add up, including the token itself if it repeats the
+    token before it."""
     return {"score": answer.prefix_matching_score(**often)}
 
 

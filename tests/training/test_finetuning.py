@@ -212,7 +212,7 @@ def test_a_model_learns_to_answer_and_to_stop(sources, course_here, tmp_path):
         ("llama", {}),
         ("llama tied", {"lora": 3}),
         ("gpt2", {"lora": 3, "dropout": 0.1, "ema": 0.9, "accumulate": 2}),
-        ("llama3", {"lora": 3, "average": 2}),
+        ("llama3", {"lora": 3, "average_last": 2}),
         ("model.gguf", {"lora": 3, "precision": "bf16", "recompute": True}),
         ("chat", {"lora": 3, "task": "chat", "context": 48}),
     ],

@@ -1,10 +1,12 @@
 """Settings: what the shipped configs hold, and what is refused, in which words."""
 
+from pathlib import Path
+
 import pytest
 
 from tests.training.conftest import small
 from training.errors import Refused
-from training.settings import CONFIGS, TASKS, Settings, config_of, load, parse_changes
+from training.settings import CONFIGS, TASKS, Settings, config_of, from_yaml, load, parse_changes
 
 
 @pytest.mark.parametrize("path", sorted(CONFIGS.glob("*.yaml")), ids=lambda path: path.stem)
@@ -12,7 +14,7 @@ def test_a_shipped_config_can_be_read_and_written(path, tmp_path):
     settings = load(path)
     (tmp_path / "again.yaml").write_text(settings.as_yaml(), encoding="utf-8")
     assert load(tmp_path / "again.yaml") == settings
-    if settings.model != "llama":  # which has a third matrix
+    if settings.model != "llama" and path.stem != "multi30k":  # a third matrix; few sentences
         assert settings.d_ff == 4 * settings.d_model
 
 
@@ -76,7 +78,7 @@ LLAMA = {"task": "text", "smoothing": 0.0, "model": "llama", "dropout": 0.0}
         ({"factor": float("inf")}, "factor must be at least 0, got inf"),
         ({"norm": "pots"}, "norm must be one of post, pre, got 'pots' .did you mean 'post'"),
         ({"heads": 3}, "heads must divide d_model, got heads=3, d_model=16"),
-        ({"ema": 0.9, "average": 3}, "average and ema cannot be combined"),
+        ({"ema": 0.9, "average_last": 3}, "average_last and ema cannot be combined"),
         ({"task": "text"}, "smoothing must be 0 for language models"),
         ({"task": "translation", "tie": True, "joint": False}, "tie=true needs a joint vocabulary"),
         ({"task": "translation", "source": "fr"}, "got 'fr' for both"),
@@ -112,6 +114,10 @@ def test_a_config_that_is_none_is_refused(text, words, tmp_path):
     path.write_text(text, encoding="utf-8")
     with pytest.raises(Refused, match=rf"mine\.yaml.*{words}"):
         load(path)
+
+
+def test_a_run_from_before_a_setting_was_renamed_is_read():
+    assert from_yaml("task: copy\naverage: 3", Path("config.yaml")).average_last == 3
 
 
 def test_a_config_that_is_not_there_is_refused(tmp_path):

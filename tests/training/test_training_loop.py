@@ -137,7 +137,7 @@ def test_the_running_mean_is_what_is_measured_and_kept(trainer):
 
 
 def test_the_mean_of_the_last_checkpoints_is_the_end(trainer):
-    one = trainer(small(average=2, steps=12, save_every=4))
+    one = trainer(small(average_last=2, steps=12, save_every=4))
     kept, save = {}, one.checkpointer.save
 
     def saved(progress, monitor):
@@ -160,7 +160,7 @@ def test_the_mean_of_the_last_checkpoints_is_the_end(trainer):
 
 def test_a_snapshot_that_a_full_disk_has_lost_is_not_part_of_the_mean(trainer, monkeypatch):
     """The run ends with the mean of those that were kept, and so does one that goes on."""
-    settings = small(average=3, steps=12, save_every=4)
+    settings = small(average_last=3, steps=12, save_every=4)
     one = trainer(settings)
     write = checkpointer.write_weights
 
@@ -183,7 +183,7 @@ def test_a_snapshot_that_a_full_disk_has_lost_is_not_part_of_the_mean(trainer, m
 
 
 def test_a_snapshot_that_is_gone_does_not_end_a_resumed_run(trainer):
-    settings = small(average=3, steps=12, save_every=4)
+    settings = small(average_last=3, steps=12, save_every=4)
     one = trainer(settings)
     one.train(None)
     one.run.snapshot(8).unlink()
@@ -247,7 +247,7 @@ def test_it_stops_when_nothing_gets_better(trainer):
     [
         {},
         {"ema": 0.9, "accumulate": 2, "clip": 1.0},
-        {"average": 3},
+        {"average_last": 3},
         {"precision": "fp16"},
         {"norm": "pre", "tie": True},
         {"task": "text", "model": "gpt", "optimizer": "muon", "weight_decay": 0.1},
@@ -271,7 +271,7 @@ def test_a_run_that_goes_on_ends_as_one_that_never_stopped(trainer, changes, poe
         assert same(*(read_weights(getattr(run, name)) for run in ends))
     states = [read_state(run.state) for run in ends]
     assert same(states[0].tensors, states[1].tensors)
-    if "average" not in changes:
+    if "average_last" not in changes:
         rows = [
             [r["validation_loss"] for r in read_metrics(run) if r["validation_loss"]]
             for run in ends

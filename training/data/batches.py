@@ -1,4 +1,4 @@
-"""Batches as functions of their number: training can resume from any, on any number of devices."""
+"""Batches as functions of their number: training can resume from any batch, on any number of devices."""
 
 from __future__ import annotations
 

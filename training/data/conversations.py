@@ -1,4 +1,4 @@
-"""Conversations in a file of JSON lines, of which the assistant's messages are learned (day 45)."""
+"""Conversations in a file of JSON lines; models learn the assistant's messages (day 45)."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ class Chat:
         return Rows(None, *pack(examples, settings.context, PAD))
 
     def held_out(self, split: str) -> list[Rows]:
-        """Return the held-out conversations, those of about one length side by side."""
+        """Return the held-out conversations, sorted so that neighbors have similar lengths."""
         size = max(1, 16_384 // self._settings.context)
         order = sorted(self._validation, key=lambda one: len(one[0]))
         found = []
@@ -136,8 +136,8 @@ def conversations(text: str, name: str) -> list[Conversation]:
     """Return the conversation of each line that is not blank.
 
     Args:
-        text: of the file.
-        name: of the file, for messages.
+        text: the content of the file.
+        name: the name of the file, for messages.
 
     Raises:
         Refused: lines that are not conversations, or in which the assistant says nothing.

@@ -1,7 +1,7 @@
-"""Files from outside: fetched once, checked, kept.
+"""Files that are downloaded once, checked, and stored.
 
-What lies at a file's path is always whole: it grows in a `.part` beside it, where any later run goes
-on with it, and takes its name only once its digest is right.
+A file at its final path is always complete: it is downloaded into a `.part` file, which a later run
+can resume, and renamed only when its digest is right.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ LOOK = 0.1  # seconds between two looks whether another program has done
 
 @dataclass(frozen=True)
 class File:
-    """A file published somewhere.
+    """A published file.
 
-    Where its publisher names no digest, that of the first download is kept beside the file, as
-    NAME.sha256, and asked of it from then on.
+    If the publisher gives no digest, the digest of the first download is stored next to the file,
+    as NAME.sha256, and checked from then on.
     """
 
     name: str  # in the cache and in a data folder; may be "multi30k/train.de.gz"
@@ -47,16 +47,16 @@ Fetch = Callable[[File, Path, Console], None]
 
 
 def find(file: File, data_dir: Path | None, console: Console, fetch: Fetch | None = None) -> Path:
-    """The file's path: in the data folder, in the cache, or fetched into the one that was asked for.
+    """Return the file's path: in the data folder or in the cache, downloaded if necessary.
 
     Args:
         file: the file.
-        data_dir: where it is looked for, and fetched to, instead of the cache.
-        console: where fetching is shown.
-        fetch: how it is fetched; from its URL if left out.
+        data_dir: the folder to search and to download to, instead of the cache.
+        console: shows the download.
+        fetch: downloads the file; from its URL if omitted.
 
     Raises:
-        Refused: it cannot be had; its text says why, and what helps.
+        Refused: the file cannot be downloaded; the message says why, and what to do.
     """
     target = (data_dir or cache()) / file.name
     try:
@@ -78,7 +78,7 @@ def find(file: File, data_dir: Path | None, console: Console, fetch: Fetch | Non
 
 
 def cache() -> Path:
-    """The folder in which files are kept."""
+    """Return the folder in which files are stored."""
     own = os.environ.get("COURSE_CACHE")
     return Path(own) if own else platformdirs.user_cache_path("transformers-from-scratch-course")
 
@@ -142,7 +142,7 @@ class _Download:
         self._announced = console.is_terminal
 
     def run(self) -> None:
-        """Bring the part to its full length, beginning with what is there."""
+        """Complete the `.part` file, starting from what it already contains."""
         furthest, idle, answered = _size(self._part), 0, False
         with httpx.Client(timeout=STALL, follow_redirects=True) as client, self._bar:
             while True:
@@ -258,7 +258,7 @@ def _mismatch(file: File, target: Path, path: Path) -> str:
 
 
 def digest(path: Path) -> str:
-    """The SHA-256 of a file."""
+    """Return the SHA-256 of a file."""
     with path.open("rb") as handle:
         return hashlib.file_digest(handle, "sha256").hexdigest()
 

@@ -1,10 +1,11 @@
-"""English sentences and their French translations, in pairs: the corpus `toy` of the task `translation`.
+"""English sentences and their French translations, in pairs: the corpus `toy` of the task
+`translation`.
 
-It can be learned where nothing can be downloaded. A grammar of some 200 words for each language generated
-it. What makes it worth a Transformer is that few words can be translated alone: genders, agreements,
-elisions, another order of words, an "it" that is il or elle by the noun it stands for. Yet nothing is a
-matter of taste: each English sentence has exactly one French translation here, and each French one exactly
-one English, so that a model can be taught in either direction.
+It can be learned without a download. A grammar with about 200 words per language generated it. The
+task needs a Transformer because few words can be translated alone: there are genders, agreement,
+elisions, different word orders, and an "it" that becomes il or elle, depending on its noun. Yet
+nothing is a matter of taste: each English sentence has exactly one French translation here, and
+each French sentence exactly one English translation, so a model can be trained in either direction.
 """
 
 from __future__ import annotations
@@ -18,8 +19,8 @@ FILE = Path(__file__).with_name("toy.tsv.gz")  # split, English and French
 
 
 def corpus() -> dict[str, list[Pair]]:
-    """The whole corpus: `train`, `validation` and `test`, pairs of an English and a French sentence. None
-    comes twice."""
+    """Return the entire corpus: `train`, `validation` and `test`, pairs of an English and a French
+    sentence. No pair occurs twice."""
     splits: dict[str, list[Pair]] = {}
     with gzip.open(FILE, "rt", encoding="utf-8", newline="\n") as lines:
         for line in lines:

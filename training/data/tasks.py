@@ -86,7 +86,7 @@ def load(
 
     Args:
         settings: the task, its size, and its data.
-        console: where fetching is shown.
+        console: shows downloads.
         languages: the vocabularies of an existing run.
 
     Raises:

@@ -18,10 +18,10 @@ class Words(Protocol):
     """Encodes text as token ids, and decodes them."""
 
     def encode(self, text: str) -> list[int]:
-        """The ids of a text."""
+        """Return the ids of a text."""
 
     def decode(self, ids: Iterable[int]) -> str:
-        """The text of ids."""
+        """Return the text of ids."""
 
 
 @dataclass(frozen=True)

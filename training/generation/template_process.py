@@ -30,12 +30,13 @@ def limit() -> None:
 
 
 def refuse(message: str) -> NoReturn:
-    """The function that templates call to reject a conversation."""
+    """Reject a conversation; templates call this function."""
     raise TemplateError(message)
 
 
 class Generation(Extension):
-    """`{% generation %}` marks what a model is trained to say; what it holds is rendered as it is."""
+    """`{% generation %}` marks the text that a model is trained to generate; its contents are rendered
+    unchanged."""
 
     tags = {"generation"}  # noqa: RUF012 - a set is what jinja2 declares
 
@@ -46,7 +47,7 @@ class Generation(Extension):
 
 
 def to_json(value: Any, ensure_ascii: bool = False, **how: Any) -> str:
-    """The filter `tojson` of transformers, which escapes neither tags nor other alphabets."""
+    """Implement transformers' filter `tojson`, which escapes neither tags nor other alphabets."""
     return json.dumps(value, ensure_ascii=ensure_ascii, **how)
 
 

@@ -26,13 +26,13 @@ def launch(
 ) -> int:
     """Start a program in many processes, and restart all of them when one dies.
 
-    The processes have their own session, so a Ctrl-C reaches them only through this function: `torchrun`
-    itself does not receive it, and prints no error.
+    The processes have their own session, so a Ctrl-C reaches them only through this function:
+    `torchrun` itself does not receive it, and prints no error.
 
     Args:
         module: the program's module, for `python -m`.
-        arguments: of the program.
-        processes: how many.
+        arguments: the program's arguments.
+        processes: the number of processes.
         environment: variables to add. Each process gets its share of the cores as threads, unless
             OMP_NUM_THREADS is set.
         began: the file to which the main process writes its id once it can be interrupted.

@@ -140,11 +140,11 @@ class Checkpointer:
         """Write the state. If that fails, the last one is kept, and the run continues."""
         settings = self.settings
         regular = progress.step % settings.save_every == 0 or progress.step == settings.steps
-        if settings.average and regular:  # not where the run was interrupted
+        if settings.average_last and regular:  # not where the run was interrupted
             weights = self.optimizer.weights()
             lost = self._writing(lambda: write_weights(self.run.snapshot(progress.step), weights))
             if lost is None:
-                progress.snapshots = (*progress.snapshots, progress.step)[-settings.average :]
+                progress.snapshots = (*progress.snapshots, progress.step)[-settings.average_last :]
             elif monitor is not None:
                 monitor.say(
                     f"The weights of step {progress.step} are left out of the average: they could not "
@@ -184,7 +184,7 @@ class Checkpointer:
         """Check that the last state was written.
 
         Raises:
-            Unsaved: it could not be written.
+            Unsaved: the last state could not be written.
         """
         if self.unsaved is not None:
             kept = "The steps after the last checkpoint are lost"

@@ -98,7 +98,7 @@ class Run:
 
         Args:
             folder: missing or empty, apart from the partial config of a killed run.
-            settings: of the run.
+            settings: the settings of the run.
             provider: copies a learner's files, if the settings name any.
 
         Raises:
@@ -163,12 +163,13 @@ class Run:
         """Write the settings.
 
         Raises:
-            OSError: they could not be written.
+            OSError: the file could not be written.
         """
         write_whole(self.config, settings.as_yaml().encode())
 
     def facts(self) -> dict[str, Any]:
-        """What the last readable checkpoint says of the run; nothing if there is none."""
+        """Return what the last readable checkpoint records about the run; nothing if there is no
+        checkpoint."""
         for path in (self.state, previous(self.state)):
             try:
                 return read_state(path).facts
@@ -180,7 +181,7 @@ class Run:
         """Write the published model's config.
 
         Raises:
-            OSError: it could not be written.
+            OSError: the file could not be written.
         """
         write_whole(
             self.published, json.dumps(base.as_json(), ensure_ascii=False, indent=1).encode()
@@ -203,7 +204,7 @@ class Run:
         """Write the vocabularies.
 
         Raises:
-            OSError: they could not be written.
+            OSError: the file could not be written.
         """
         text = json.dumps(languages.as_json(), ensure_ascii=False, indent=1)
         write_whole(self.vocabulary, text.encode())

@@ -181,7 +181,7 @@ class Trainer:
                 if stopping and not self.finished:
                     self.checkpointer.refuse_unsaved()
                     raise Interrupted(f"Stopped after step {progress.step}, which is saved.")
-        if settings.average and progress.snapshots:
+        if settings.average_last and progress.snapshots:
             self.checkpointer.take_mean(progress.snapshots)
             self.checkpointer.keep_best(progress, self.validate())
         self.checkpointer.keep_last()

@@ -1,7 +1,8 @@
-"""The models: the paper's encoder-decoder, a decoder alone of the same parts, GPT-2 and LLaMA.
+"""The models: the paper's encoder-decoder, a decoder-only model of the same parts, GPT-2 and LLaMA.
 
-Parts are the references', or a learner's own of the same names. A language model maps tokens to states,
-and its `generator` these to log-probabilities; the states of GPT-2 and LLaMA are their logits.
+The parts are the references', or a learner's own with the same names. A language model maps tokens
+to states, and its `generator` maps states to log-probabilities; the states of GPT-2 and LLaMA are
+their logits.
 """
 
 from __future__ import annotations
@@ -35,16 +36,17 @@ hide what the parts of a module are."""
 
 
 class LanguageModel(nn.Module):
-    """The decoder without a source: each token from those before it.
+    """A decoder without a source, which predicts each token from the tokens before it.
 
-    Without a source the paper's decoder layer has the two sublayers of an encoder layer, and keeps its
-    causal mask (Radford et al. 2018, *Improving Language Understanding by Generative Pre-Training*, §3.1;
-    Liu et al. 2018, *Generating Wikipedia by Summarizing Long Sequences*, §4.2.3).
+    Without a source the paper's decoder layer has the two sublayers of an encoder layer, and keeps
+    its causal mask (Radford et al. 2018, *Improving Language Understanding by Generative
+    Pre-Training*, §3.1; Liu et al. 2018, *Generating Wikipedia by Summarizing Long Sequences*,
+    §4.2.3).
 
     Attributes:
-        embed: tokens `(B, T)` to vectors `(B, T, d_model)`, positions added.
+        embed: maps tokens `(B, T)` to vectors `(B, T, d_model)`, including positions.
         decoder: a stack of layers with one attention each.
-        generator: states to log-probabilities.
+        generator: maps states to log-probabilities.
     """
 
     def __init__(self, embed: nn.Module, decoder: Any, generator: Any):
@@ -54,7 +56,7 @@ class LanguageModel(nn.Module):
         self.generator: Any = generator
 
     def forward(self, tokens: Tensor) -> Tensor:
-        """From tokens `(B, T)` to states `(B, T, d_model)`."""
+        """Map tokens `(B, T)` to states `(B, T, d_model)`."""
         size, device = tokens.size(1), tokens.device
         earlier = torch.ones(1, size, size, dtype=torch.bool, device=device).tril()  # (1, T, T)
         states: Tensor = self.decoder(self.embed(tokens), earlier)
@@ -64,16 +66,16 @@ class LanguageModel(nn.Module):
 def build(
     settings: Settings, languages: Languages, parts: Parts | None = None, base: Base | None = None
 ) -> Model:
-    """The model of a run, with the weights it starts from; drawn from torch's generator.
+    """Build the model of a run, with initial weights drawn from torch's generator.
 
     Args:
-        settings: its kind and sizes.
-        languages: its vocabularies.
-        parts: what it is made of; the reference's if left out.
-        base: the published model that is fine-tuned, whose weights are for others to put in.
+        settings: the kind and sizes of the model.
+        languages: the vocabularies.
+        parts: the model's parts; the reference's if omitted.
+        base: the published model to fine-tune, whose weights the caller loads.
 
     Raises:
-        Refused: parts of a learner's that do not make the reference's model.
+        Refused: a learner's parts do not form the same model as the reference's.
     """
     reference = REFERENCES[settings.model]
     parts = parts or reference
@@ -197,7 +199,7 @@ def _language_model(
 
 
 def layers(model: Model) -> list[nn.Module]:
-    """All layers of a model's stacks, in the order they are used."""
+    """Return all layers of a model's stacks, in the order of use."""
     if hasattr(model, "blocks"):
         return list(model.blocks)
     stacks = [model.encoder, model.decoder] if hasattr(model, "encoder") else [model.decoder]
@@ -205,8 +207,8 @@ def layers(model: Model) -> list[nn.Module]:
 
 
 def recompute_layers(model: Model) -> None:
-    """Keep only what enters a layer, and compute the rest anew on the way back (Chen et al. 2016,
-    *Training Deep Nets with Sublinear Memory Cost*): memory for about a third more time."""
+    """Store only the input of each layer, and recompute the rest in the backward pass (Chen et al.
+    2016, *Training Deep Nets with Sublinear Memory Cost*): memory for about a third more time."""
     for layer in layers(model):
         layer.forward = _recomputed(layer.forward)
 
@@ -219,10 +221,10 @@ def _recomputed(forward: Any) -> Any:
 
 
 class Objective(nn.Module):
-    """From rows to their summed losses: what is differentiated, and what is reported.
+    """Map rows to two summed losses: one to differentiate, and one to report.
 
-    The first is the paper's, with smoothed labels (§5.4); the second is the plain cross-entropy, whose
-    mean over tokens is a perplexity's logarithm.
+    The first is the paper's, with smoothed labels (§5.4); the second is the plain cross-entropy,
+    whose mean over tokens is a perplexity's logarithm.
     """
 
     def __init__(self, model: Model, smoothing: float):
@@ -238,7 +240,7 @@ class Objective(nn.Module):
         positions: Tensor | None = None,
         mask: Tensor | None = None,
     ) -> tuple[Tensor, Tensor]:
-        """From the tensors of `Rows` to two 0-d tensors."""
+        """Map the tensors of `Rows` to two 0-d tensors."""
         if source is None:
             if labels is None:
                 target, labels = target[:, :-1], target[:, 1:]
@@ -260,7 +262,7 @@ class Objective(nn.Module):
 
 
 def smoothed(plain: Tensor, log_probs: Tensor, wanted: Tensor, smoothing: float) -> Tensor:
-    """What `implementation.LabelSmoothing` gives, without its table of what is wanted of each class.
+    """Compute the loss of `implementation.LabelSmoothing` without its target matrix.
 
     Args:
         plain: the summed negative log-probability of the targets.
@@ -279,25 +281,25 @@ def smoothed(plain: Tensor, log_probs: Tensor, wanted: Tensor, smoothing: float)
 
 
 def count(model: Model) -> int:
-    """Parameters, tied ones once."""
+    """Count the parameters, tied ones once."""
     return sum(parameter.numel() for parameter in model.parameters())
 
 
 def weights_of(model: Model) -> dict[str, Tensor]:
-    """The parameters by name, tied ones by the first of their names."""
+    """Return the parameters by name, tied ones under the first of their names."""
     return {name: parameter.detach() for name, parameter in model.named_parameters()}
 
 
 def shapes_of(model: Model) -> dict[str, tuple[int, ...]]:
-    """The shapes of the parameters by name."""
+    """Return the shapes of the parameters by name."""
     return {name: tuple(weight.shape) for name, weight in weights_of(model).items()}
 
 
 def put_weights(model: Model, weights: dict[str, Tensor]) -> None:
-    """Give a model its weights.
+    """Load weights into a model.
 
     Raises:
-        Refused: names or shapes that are not the model's.
+        Refused: the names or shapes are not the model's.
     """
     _refuse_another(model, weights)
     with torch.no_grad():
@@ -306,7 +308,7 @@ def put_weights(model: Model, weights: dict[str, Tensor]) -> None:
 
 
 def state_of(model: Model) -> dict[str, Tensor]:
-    """The parameters and buffers by name, shared ones by the first of their names."""
+    """Return the parameters and buffers by name, shared ones under the first of their names."""
     first: dict[int, str] = {}
     state = model.state_dict()
     for name, tensor in state.items():
@@ -315,15 +317,16 @@ def state_of(model: Model) -> dict[str, Tensor]:
 
 
 def in_bytes(weights: dict[str, Tensor]) -> bool:
-    """Whether these are the weights of a quantized model."""
+    """Return whether these are the weights of a quantized model."""
     return any(weight.dtype == torch.int8 for weight in weights.values())
 
 
 def with_weights(model: Model, weights: dict[str, Tensor]) -> Model:
-    """The model with these weights: itself, or its quantized copy where they are a byte each.
+    """Return the model with these weights: the same model, or a quantized copy if the weights are
+    int8.
 
     Raises:
-        Refused: names or shapes that are not the model's.
+        Refused: the names or shapes are not the model's.
     """
     if not in_bytes(weights):
         put_weights(model, weights)
@@ -340,10 +343,10 @@ def with_weights(model: Model, weights: dict[str, Tensor]) -> Model:
 
 
 def put_in_place(model: Model, weights: dict[str, Tensor]) -> None:
-    """Give a model that was made without numbers these tensors themselves, in their dtype.
+    """Assign these tensors to a model that was built without values, in their dtype.
 
     Raises:
-        Refused: names or shapes that are not the model's.
+        Refused: the names or shapes are not the model's.
     """
     _refuse_another(model, weights)
     model.load_state_dict(weights, assign=True)

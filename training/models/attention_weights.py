@@ -1,7 +1,7 @@
-"""What the layers of a language model attend to.
+"""The attention weights of the layers of a language model.
 
-The paper's attention keeps its weights. Those of GPT-2 and LLaMA are computed again from what enters their
-attention, by the names of its projections, so that a learner's own can be looked at as well.
+The paper's attention stores its weights. For GPT-2 and LLaMA, they are recomputed from the input of
+the attention, by the names of its projections, so that this also works for a learner's own parts.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from variants.rope import apply_rope
 
 @torch.no_grad()
 def self_attention(model: Model, tokens: Tensor) -> list[Tensor]:
-    """The weights `(h, T, T)` of each layer of a language model, for one text `(1, T)`."""
+    """Return the weights `(h, T, T)` of each layer of a language model, for one text `(1, T)`."""
     modules: list[Any] = [layer.self_attn for layer in layers(model)]
     with _what_enters(modules) as entered:
         model(tokens)

@@ -1,4 +1,5 @@
-"""What a fine-tuned model has of the published one that its settings cannot say; kept in `base.json`."""
+"""The facts about the published model behind a fine-tuned one that settings cannot express; stored in
+`base.json`."""
 
 from __future__ import annotations
 
@@ -19,13 +20,13 @@ class Base:
     """A published model without its weights and its tokenizer.
 
     Attributes:
-        config: its sizes; its context may be longer than the windows that a run trains on.
+        config: the sizes; the context may be longer than the windows that a run trains on.
         tied: whether the output projection is the embedding.
-        divisors: of a LLaMA's angles, where they are stretched.
-        rope: the same by the names of `transformers`; None where it has none for them.
-        ends: tokens with which a text ends.
-        template: the chat template, where there is one.
-        specials: `bos_token` and `eos_token`, where there are any.
+        divisors: the divisors of a LLaMA's angles, if they are scaled.
+        rope: the same under the names of `transformers`; None if it has no names for them.
+        ends: the tokens that end a text.
+        template: the chat template, if there is one.
+        specials: `bos_token` and `eos_token`, if there are any.
     """
 
     config: GPTConfig | LLaMAConfig
@@ -43,7 +44,7 @@ class Base:
 
     @property
     def settings(self) -> dict[str, Any]:
-        """The settings that it decides."""
+        """The settings that the model determines."""
         config = self.config
         return {
             "model": self.kind,
@@ -58,22 +59,23 @@ class Base:
         }
 
     def as_json(self) -> dict[str, Any]:
-        """What `base_from_json` makes it from again."""
+        """Return the JSON that `base_from_json` reads."""
         return {"kind": self.kind, **asdict(self)}
 
 
 def base_from_json(found: dict[str, Any]) -> Base:
-    """The model that `Base.as_json` described.
+    """Return the model that `Base.as_json` described.
 
     Raises:
-        KeyError, TypeError: it describes none.
+        KeyError, TypeError: the JSON describes no model.
     """
     config = KINDS[found.pop("kind")](**found.pop("config"))
     return Base(config=config, **found)
 
 
 def rope_of(divisors: Tensor | None) -> dict[str, Any] | None:
-    """Stretched angles by the names of `transformers`: linear ones, or none; LLaMA 3's are not recognized."""
+    """Return scaled angles under the names of `transformers`: linear scaling, or none; LLaMA 3's
+    scaling is not recognized."""
     if divisors is None:
         return {"rope_type": "default"}
     if (divisors == divisors[0]).all():

@@ -1,7 +1,7 @@
-"""Decoding with keys and values kept: what a model has read is not computed again.
+"""Decoding with a cache: a model does not recompute tokens that it has read.
 
-This is for models of the reference's parts. One of a learner's own parts is asked as it was written: with
-the whole text each time, unless its `forward` takes a cache.
+This is for models of the reference's parts. A model of a learner's own parts gets the full text
+each time, unless its `forward` takes a cache.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from variants.onnx_export import OnnxModel
 
 
 def reader(model: Model, settings: Settings, parts: Parts, context: int | None = None) -> Ask:
-    """A language model, to be asked about one text and what follows it.
+    """Return a function that calls a language model on a text and its continuations.
 
     Args:
         model: the model.
-        settings: of its run.
-        parts: what it is made of.
-        context: the most tokens that it is asked with; those of the run's windows if left out.
+        settings: the settings of its run.
+        parts: the model's parts.
+        context: the maximum number of tokens per call; the run's window if omitted.
     """
     context = context or settings.context
     if isinstance(model, OnnxModel):
@@ -44,7 +44,7 @@ def reader(model: Model, settings: Settings, parts: Parts, context: int | None =
 
 
 def with_a_cache(model: Model, settings: Settings, parts: Parts) -> Any:
-    """A GPT or a LLaMA, to be called as `model(tokens, cache)`; None for any other model."""
+    """Return a GPT or a LLaMA that can be called as `model(tokens, cache)`; None for any other model."""
     if settings.model == "llama" and not isinstance(model, OnnxModel):
         return model
     if settings.model != "gpt" or parts is not REFERENCES["gpt"] or isinstance(model, OnnxModel):
@@ -77,7 +77,7 @@ class _CachedLanguageModel(nn.Module):
         self.config = _sizes(settings, settings.context)
 
     def forward(self, tokens: Tensor, cache: KVCache | None = None) -> Tensor:
-        """Log-probabilities `(B, T, V)` of the tokens that follow what the cache holds."""
+        """Return log-probabilities `(B, T, V)` of the tokens that follow the cached text."""
         if cache is None:
             cache = new_cache(self.config, len(tokens), tokens.size(1))
         x = _embedded(self.model.embed, tokens, cache.length)  # (B, T, d_model)
@@ -90,19 +90,20 @@ class _CachedLanguageModel(nn.Module):
 
 
 class CachedEncoderDecoder:
-    """An encoder-decoder as `greedy_decode` and `beam_search` ask it. Each token's states are computed once.
+    """An encoder-decoder for `greedy_decode` and `beam_search` that computes each token's states
+    once.
 
-    The source's keys and values are computed once for each layer, those of the answer so far are appended
-    to. Which past a row goes on with is told from its tokens, so that beams can change places.
+    The source's keys and values are computed once for each layer; those of the answer are appended.
+    The tokens of a row determine which cached past it continues, so that beams can change places.
     """
 
     def __init__(self, model: Model, settings: Settings, longest: int, beam: int = 1):
-        """Begin answers.
+        """Begin the answers to a batch.
 
         Args:
             model: an `EncoderDecoder` of the reference's parts, in evaluation mode.
-            settings: what it was trained with.
-            longest: the most tokens of an answer.
+            settings: the settings with which it was trained.
+            longest: the maximum number of tokens in an answer.
             beam: how many neighboring rows are hypotheses of one source.
         """
         self.generator = model.generator
@@ -114,18 +115,18 @@ class CachedEncoderDecoder:
         self._seen: Tensor | None = None
 
     def encode(self, src: Tensor, src_mask: Tensor) -> Tensor:
-        """The memory `(B, S, d_model)` of a source."""
+        """Return the memory `(B, S, d_model)` of a source."""
         memory: Tensor = self._model.encode(src, src_mask)
         return memory
 
     def decode(self, memory: Tensor, src_mask: Tensor, tgt: Tensor, tgt_mask: Tensor) -> Tensor:
-        """The states of the tokens that were not there at the last call, `(B, T, d_model)`.
+        """Return the states of the tokens that are new since the last call, `(B, T, d_model)`.
 
         Args:
             memory: `(B, S, d_model)`, the same at every call.
             src_mask: `(B, 1, S)`.
             tgt: the answers so far, `(B, t)`, longer at every call.
-            tgt_mask: a causal one, which is what a cache gives by itself.
+            tgt_mask: must be causal; the cache implies this mask.
         """
         layers = self._model.decoder.layers
         if self._cache is None or self._seen is None:
@@ -194,5 +195,5 @@ def _joined(heads: Any, x: Tensor, key: Tensor, value: Tensor, mask: Tensor) -> 
 
 
 def split(x: Tensor, heads: int) -> Tensor:
-    """`(B, T, d_model)` to `(B, h, T, d_k)`."""
+    """Split `(B, T, d_model)` into `(B, h, T, d_k)`."""
     return x.reshape(*x.shape[:2], heads, -1).transpose(1, 2)

@@ -1,4 +1,4 @@
-"""Fine-tuning: what a run takes from a published model before it trains it further, whole or by LoRA."""
+"""Fine-tuning: what a run takes from a published model before it trains all weights, or LoRA's updates."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ PROJECTIONS = (
 
 @dataclass(frozen=True)
 class Origin:
-    """The published model that a run begins with."""
+    """The published model from which a run begins."""
 
     base: Base
     weights: dict[str, Tensor]
@@ -38,7 +38,7 @@ class Origin:
 
     @property
     def fingerprint(self) -> str:
-        """A digest of the weights."""
+        """Return a digest of the weights."""
         found = hashlib.sha256()
         for name, weight in sorted(self.weights.items()):
             found.update(name.encode())
@@ -46,10 +46,10 @@ class Origin:
         return found.hexdigest()
 
     def fitted(self, settings: Settings) -> Settings:
-        """The settings with this model's sizes.
+        """Return the settings with this model's sizes.
 
         Raises:
-            Refused: windows that the model cannot read, or a setting that it has no use for.
+            Refused: the windows exceed the model's context, or the model does not use a setting.
         """
         config = self.base.config
         if settings.context > config.context:
@@ -63,7 +63,7 @@ class Origin:
         """Return the same model with day 45's chat template, whose end token ends a reply.
 
         Raises:
-            Refused: its vocabulary has no tokens for that.
+            Refused: the vocabulary has no tokens for this template.
         """
         words = self.languages.target
         _, *marks = chat_format(words)
@@ -73,10 +73,11 @@ class Origin:
         )
 
     def begin(self, model: Model, settings: Settings) -> None:
-        """Give a model these weights, and, where settings ask for LoRA, freeze it and add updates.
+        """Load these weights into a model and, if the settings ask for LoRA, freeze it and add
+        updates.
 
         Raises:
-            Refused: names or shapes that are not the model's.
+            Refused: the names or shapes are not the model's.
         """
         put_weights(model, self.weights)
         if settings.lora:
@@ -84,10 +85,10 @@ class Origin:
 
 
 def origin(settings: Settings, console: Console) -> Origin:
-    """Read the published model that the settings name, fetched once where it has to be.
+    """Read the published model that the settings name; download it once if necessary.
 
     Raises:
-        Refused: a model that cannot be had or read.
+        Refused: the model cannot be downloaded or read.
     """
     data_dir = Path(settings.data_dir) if settings.data_dir else None
     found = Pretrained.load(folder_of(settings.pretrained, data_dir, console), "cpu")

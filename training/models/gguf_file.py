@@ -1,6 +1,8 @@
-"""A LLaMA in one file, as llama.cpp has it: GGUF, with sizes, weights, tokenizer and chat template.
+"""A LLaMA in one GGUF file, the format of llama.cpp, with sizes, weights, tokenizer and chat
+template.
 
-The file is data: nothing in it runs. Its weights are read row by row into float32, whatever their type is.
+The file is data: nothing in it is executed. Its weights are read row by row into float32, whatever
+their type.
 """
 
 from __future__ import annotations
@@ -51,7 +53,7 @@ FACTORS = "rope_freqs.weight"  # what llama.cpp divides the angles of each pair 
 
 @dataclass(frozen=True)
 class LlamaFile:
-    """What a file holds, as our class takes it."""
+    """The contents of a file, for our class."""
 
     config: LLaMAConfig
     weights: dict[str, Tensor]
@@ -69,7 +71,8 @@ def read(path: Path) -> LlamaFile:
     """Read a file of the LLaMA family.
 
     Raises:
-        Refused: no GGUF, damaged or truncated, or a model that our class does not compute.
+        Refused: the file is not GGUF, damaged or truncated, or its model is one that our class does
+            not compute.
     """
     refuse_a_pointer(path)
     try:
@@ -241,10 +244,11 @@ def _our_name(name: str) -> str:
 
 
 def in_halves(weight: Tensor, heads: int, name: str = "the matrix") -> Tensor:
-    """Return the rows of a query or key projection in the layout "halves", as Hugging Face has them.
+    """Return the rows of a query or key projection in the layout "halves", as Hugging Face has
+    them.
 
-    llama.cpp rotates neighboring features, 2i and 2i + 1, so its conversion permutes the rows: features i
-    and i + d_k/2 of each head come beside each other. This is the inverse permutation.
+    llama.cpp rotates neighboring features, 2i and 2i + 1, so its conversion permutes the rows:
+    features i and i + d_k/2 of each head become neighbors. This is the inverse permutation.
     """
     if weight.dim() != 2 or len(weight) % (2 * heads):
         raise Refused(f"{name} must have an even number of rows for each of {heads} heads")

@@ -1,7 +1,8 @@
 """The tokenizer in the metadata of a GGUF file, as a `tokenizers.Tokenizer`.
 
-Byte-level BPE is stored with its merges, SentencePiece's BPE with a score for each token. How a text is
-split before the merges is named by `tokenizer.ggml.pre`, and the splits themselves are known by that name.
+Byte-level BPE is stored with its merges, SentencePiece's BPE with a score for each token.
+`tokenizer.ggml.pre` names the rule that splits a text before the merges; this file knows the rules
+by name.
 """
 
 from __future__ import annotations
@@ -51,13 +52,13 @@ SPLITS: dict[str, Callable[[], Any]] = {
 
 
 def tokenizer_of(fact: Callable[..., Any]) -> Tokenizer:
-    """The tokenizer of a file.
+    """Return the tokenizer of a file.
 
     Args:
-        fact: gives the value of a key of the metadata, or None.
+        fact: returns the value of a key of the metadata, or None.
 
     Raises:
-        Refused: a kind that is not known, or tokens that do not make a tokenizer.
+        Refused: the kind is unknown, or the tokens do not form a tokenizer.
     """
     kind = fact("tokenizer.ggml.model")
     makers = {"gpt2": _byte_level, "llama": _sentencepiece}

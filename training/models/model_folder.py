@@ -1,4 +1,5 @@
-"""The files of a published model, as `transformers` writes them, read as data: nothing in them is run."""
+"""The files of a published model, as `transformers` writes them, read as data: nothing in them is
+executed."""
 
 from __future__ import annotations
 
@@ -25,10 +26,11 @@ SLOW_TOKENIZERS = ("tokenizer.model", "spiece.model", "vocab.json", "merges.txt"
 
 
 def refuse_incomplete(folder: Path) -> None:
-    """Before a file that is missing is named: what else the folder may be.
+    """Refuse a folder without all files, and say what the folder may be instead.
 
     Raises:
-        Refused: an adapter, a tokenizer that needs converting, or pointers in place of files.
+        Refused: the folder is an adapter, has a tokenizer that needs converting, or has pointers
+            instead of files.
     """
     if (folder / ADAPTER).exists() and not (folder / CONFIG).exists():
         base = read_json(folder / ADAPTER).get("base_model_name_or_path")
@@ -51,7 +53,7 @@ COMPILED = "_orig_mod."  # before each name, where a model was saved as torch.co
 
 
 def read_weights(folder: Path) -> dict[str, Tensor]:
-    """The published tensors by name, of one file or of several."""
+    """Return the published tensors by name, from one file or several."""
     return {name.removeprefix(COMPILED): tensor for name, tensor in _all_tensors(folder).items()}
 
 
@@ -74,7 +76,7 @@ def _all_tensors(folder: Path) -> dict[str, Tensor]:
 
 
 def weight_map(index: Path) -> dict[str, str]:
-    """The file of each tensor."""
+    """Return the file of each tensor."""
     found = read_json(index).get("weight_map")
     if not isinstance(found, dict) or not found:
         raise Refused(f"{index} names no files: it needs a weight_map")
@@ -110,8 +112,8 @@ def read_tokenizer(path: Path) -> tokenizers.Tokenizer:
 def end_tokens(
     folder: Path, config: Mapping[str, Any], tokenizer: tokenizers.Tokenizer
 ) -> frozenset[int]:
-    """The tokens with which a text ends, from the first file that names any: the one for generating,
-    the model's, the tokenizer's."""
+    """Return the tokens that end a text, from the first file that names any: the generation config, the
+    model's config, or the tokenizer's."""
     for found in (_optional(folder / ENDS), config):
         ids = found.get("eos_token_id")
         if ends := frozenset(
@@ -125,7 +127,8 @@ def end_tokens(
 
 
 def chat_template(folder: Path) -> str | None:
-    """The chat template: a file of its own, or in the tokenizer's, where several may have names."""
+    """Return the chat template: from its own file, or from the tokenizer's, which may contain several
+    named templates."""
     if (path := folder / TEMPLATE).exists():
         try:
             return path.read_text(encoding="utf-8")

@@ -1,4 +1,4 @@
-"""Language models as ONNX: one file with graph, weights, settings and vocabulary, written and read again."""
+"""Language models as ONNX: write and read one file with graph, weights, settings and vocabulary."""
 
 from __future__ import annotations
 
@@ -27,23 +27,24 @@ MISSING = f"ONNX needs packages that are not installed here: {NEEDED}"
 
 
 def installed() -> bool:
-    """Whether the packages are there that writing and reading take."""
+    """Return whether the packages for writing and reading are installed."""
     return all(importlib.util.find_spec(name) for name in ("onnx", "onnxscript", "onnxruntime"))
 
 
 def write(path: Path, model: Model, settings: Settings, languages: Languages, parts: Parts) -> None:
-    """Write a language model, at once or not at all.
+    """Write a language model, completely or not at all.
 
     Args:
-        path: ending in .onnx; what was there before is replaced.
-        model: on the CPU.
-        settings: of its run.
-        languages: its vocabulary.
-        parts: what it is made of. The reference's read with a cache, a learner's as they are asked here.
+        path: ends in .onnx; an existing file is replaced.
+        model: the model, on the CPU.
+        settings: the settings of its run.
+        languages: the model's vocabulary.
+        parts: the model's parts. The reference's parts read with a cache, a learner's read the full
+            text.
 
     Raises:
-        Refused: no language model, parts of a learner's that cannot be written down as a graph, packages
-            that are missing, or a file that cannot be written.
+        Refused: this is not a language model, a learner's parts cannot be exported as a graph,
+            packages are missing, or the file cannot be written.
     """
     if not settings.of_language:
         raise Refused(
@@ -77,10 +78,11 @@ def write(path: Path, model: Model, settings: Settings, languages: Languages, pa
 
 
 def read(path: Path) -> tuple[Settings, Languages, OnnxModel]:
-    """What `write` has written: the settings, the vocabulary, and the model in ONNX Runtime.
+    """Read what `write` has written: the settings, the vocabulary, and the model in ONNX Runtime.
 
     Raises:
-        Refused: packages that are missing, no such file, one that is damaged, or one of somebody else's.
+        Refused: packages are missing, or the file does not exist, is damaged, or was not written by
+            `write`.
     """
     _refuse_without_packages()
     if not path.is_file():

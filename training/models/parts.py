@@ -1,4 +1,4 @@
-"""What a model is made of: the reference's parts, or a learner's own, which a provider makes of files."""
+"""The parts of a model: the reference's, or a learner's own, which a provider loads from files."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Parts:
-    """What a model is made of, and whose that is."""
+    """The parts of a model, and whose they are."""
 
     module: ModuleType
     answers: str = ""
@@ -36,18 +36,18 @@ class Parts:
     """Tells a learner an error of theirs; the reference's parts have nobody to tell."""
 
     def lines(self) -> Iterator[str]:
-        """Whose parts they are, in a line for each kind; none where all are the reference's."""
+        """Return whose parts they are, in a line for each kind; no lines if all are the reference's."""
         yield from whose(self.own, self.filled)
 
     @contextmanager
     def attribute_errors(self, what: str = "raise an error.") -> Iterator[None]:
-        """Around what calls the parts: where they are a learner's, an error is told as one of theirs.
+        """Attribute errors within the context to the learner, if the parts are a learner's.
 
         Args:
-            what: they did, as the error is told.
+            what: what the parts did, for the message.
 
         Raises:
-            Refused: in place of the error.
+            Refused: replaces the error.
         """
         try:
             yield
@@ -61,7 +61,7 @@ class Parts:
 
 
 def whose(own: list[str], filled: dict[str, list[str]]) -> Iterator[str]:
-    """Whose parts are used, in a line for each kind."""
+    """Return whose parts are used, in a line for each kind."""
     if own:
         yield f"Yours ({len(own)}): {', '.join(own)}"
     for reason, names in filled.items():
@@ -77,10 +77,10 @@ REFERENCES = {
 
 
 class PartsProvider(Protocol):
-    """Who makes parts of a learner's files."""
+    """An object that loads parts from a learner's files."""
 
     def keep(self, answers: Path, folder: Path) -> None:
-        """Copy the files into a folder, so that a run has them whatever becomes of the originals.
+        """Copy the files into a folder, so that a run does not depend on the originals.
 
         Raises:
             OSError: the copies could not be written.
@@ -88,22 +88,22 @@ class PartsProvider(Protocol):
         """
 
     def load(self, settings: Settings, folder: Path) -> Parts:
-        """Make parts of them.
+        """Load parts from the files.
 
         Args:
-            settings: of the run.
-            folder: where it keeps the files.
+            settings: the settings of the run.
+            folder: the folder with the run's copy of the files.
 
         Raises:
             Refused: the files are gone, one cannot be loaded, or none of them is used.
         """
 
     def reasoner(self, answers: str, folder: Path) -> Parts:
-        """Make parts of a reasoner of them: a module with everything in `reasoning.parts.PARTS`.
+        """Load the parts of a reasoner: a module with everything in `reasoning.parts.PARTS`.
 
         Args:
-            answers: the folder that they come from, as it was named.
-            folder: where the run keeps the files.
+            answers: the folder of the original files, as the user named it.
+            folder: the folder with the run's copy of the files.
 
         Raises:
             Refused: as for `load`.
@@ -112,12 +112,12 @@ class PartsProvider(Protocol):
     def speaker(
         self, answers: Path, model: Path, told: Callable[[str], None]
     ) -> AbstractContextManager[TextGenerator]:
-        """Have a published model speak by a learner's parts, in a process of its own.
+        """Load a published model that generates text with a learner's parts, in a separate process.
 
         Args:
             answers: the folder with the parts.
             model: the folder or file of the model.
-            told: hears whose the parts are, in a line for each kind.
+            told: called with whose the parts are, in a line for each kind.
 
         Raises:
             Refused: a part or the model cannot be loaded, or none of the parts is used.
@@ -125,15 +125,15 @@ class PartsProvider(Protocol):
 
 
 def parts_of(settings: Settings, folder: Path, provider: PartsProvider | None) -> Parts:
-    """The parts of a run: the reference's, where it names no learner's.
+    """Return the parts of a run: the reference's, unless the run names a learner's.
 
     Args:
-        settings: of the run.
-        folder: where it keeps a learner's files.
-        provider: who makes parts of them.
+        settings: the settings of the run.
+        folder: the folder with the run's copy of a learner's files.
+        provider: loads parts from these files.
 
     Raises:
-        Refused: they are wanted, and cannot be made.
+        Refused: the run needs a learner's parts, which cannot be loaded.
     """
     if not settings.answers:
         return REFERENCES[settings.model]
@@ -141,10 +141,10 @@ def parts_of(settings: Settings, folder: Path, provider: PartsProvider | None) -
 
 
 def needed(provider: PartsProvider | None) -> PartsProvider:
-    """The provider, where parts of a learner's are wanted.
+    """Return the provider, if a learner's parts are needed.
 
     Raises:
-        Refused: there is none.
+        Refused: there is no provider.
     """
     if provider is None:
         raise Refused(

@@ -1,5 +1,5 @@
-"""What training and inference hold when most is held, from a model's sizes: the parts of `variants.memory`,
-and what is at work beside them. Symbols are those of that file."""
+"""The peak memory of training and inference, computed from a model's sizes: the parts of
+`variants.memory`, and temporary tensors. The symbols are those of that file."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from variants.memory import (
 
 
 def sizes_of(settings: Settings, vocab: int) -> Sizes:
-    """The sizes of a run's language model, whose vocabulary has so many tokens."""
+    """Return the sizes of a run's language model, given the size of its vocabulary."""
     return Sizes(
         model=settings.model,
         vocab=vocab,
@@ -33,8 +33,8 @@ def sizes_of(settings: Settings, vocab: int) -> Sizes:
 
 
 def to_look_at(sizes: Sizes, step: Step) -> int:
-    """The attention weights that the paper's decoder holds on to until its next forward pass, unless it is
-    fused: N B h T² s. While autograd keeps them as well they are the same bytes."""
+    """Return the memory of the attention weights that the paper's decoder stores until its next forward
+    pass, unless it is fused: N B h T² s. While autograd stores them as well, they are the same bytes."""
     held = sizes.model == "paper" and not step.fused
     return sizes.layers * _pairs(sizes, step) * step.number * held
 
@@ -46,17 +46,19 @@ def _pairs(sizes: Sizes, step: Step) -> int:
 
 
 def training_peak(sizes: Sizes, step: Step) -> dict[str, int]:
-    """The parts of a training step when most is held, with torch's Adam going by one tensor at a time.
+    """Return the parts of a training step at its peak, with torch's Adam, which updates one tensor
+    at a time.
 
-    There are two such moments, and the larger is returned. In between gradients come and activations go.
+    There are two candidates for the peak, and the larger is returned. Between them, gradients are
+    created and activations are freed.
 
         backward begins   weights + moments + activations + max(2 B T V, B h T² · 1, B T f) s
         Adam steps        weights + moments + gradients + 2 · the largest matrix
 
-    At the first the gradients of log-probabilities and logits are at work; or those of attention weights and
-    of scores, while the weights themselves are let go (the paper's decoder holds on to them: B h T² · 2); or
-    that of the hidden layer. Where layers are recomputed, the last one's activations are at work as well. At
-    the second Adam's denominator is at work, twice.
+    At the first, the temporary tensors are the gradients of log-probabilities and logits; or those
+    of attention weights and of scores, while the weights themselves are freed (the paper's decoder
+    keeps them: B h T² · 2); or that of the hidden layer. If layers are recomputed, the activations
+    of the last layer are added. At the second, they are two copies of Adam's denominator.
     """
     s, rows, pairs = step.number, step.batch * step.tokens, _pairs(sizes, step)
     held = {"weights": weights(sizes, s) + tables(sizes, s), "moments": moments(sizes, s)}
@@ -81,16 +83,17 @@ def training_peak(sizes: Sizes, step: Step) -> dict[str, int]:
 
 
 def inference_peak(sizes: Sizes, step: Step, room: int = 0) -> dict[str, int]:
-    """The parts when a model reads B · T tokens at once, without gradients, when most is held.
+    """Return the parts at the peak when a model reads B · T tokens at once, without gradients.
 
         weights + cache + max(B T V, 3 B h T², B T f · 2) s      LLaMA: B T f · 3
 
-    At work are the logits (the paper's decoder: and their logarithms, 2 B T V); or scores, weights and
-    masked weights, of which the paper's decoder keeps one to be looked at; or the hidden layer.
+    The temporary tensors are the logits (for the paper's decoder also their logarithms, 2 B T V);
+    or scores, weights and masked weights, of which the paper's decoder stores one for inspection;
+    or the hidden layer.
 
     Args:
-        sizes, step: of the model, and of what it reads.
-        room: tokens that the cache has room for; 0 is no cache.
+        sizes, step: the sizes of the model, and of its input.
+        room: the number of tokens for which the cache has room; 0 means no cache.
     """
     s, rows, pairs = step.number, step.batch * step.tokens, _pairs(sizes, step)
     looked_at = to_look_at(sizes, step)

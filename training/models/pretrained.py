@@ -1,8 +1,8 @@
 """Published language models, loaded into the course's own classes: GPT-2 and the LLaMA family.
 
-A model is a folder as `transformers` writes it: `config.json`, `tokenizer.json`, and `model.safetensors`
-or several such files with `model.safetensors.index.json`; or a LLaMA in one file of GGUF. All of it is
-data: nothing in it is run.
+A model is a folder as `transformers` writes it: `config.json`, `tokenizer.json`, and
+`model.safetensors` or several such files with `model.safetensors.index.json`; or a LLaMA in one
+GGUF file. All of this is data: nothing in it is executed.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ LEAST_REPLY = 64  # tokens that a reply must have room for
 
 @dataclass(frozen=True)
 class Classes:
-    """What a published model is computed with."""
+    """The classes with which a published model is computed."""
 
     gpt2: Callable[[Any], Model] = CachedGPT
     llama: Callable[[Any], Model] = LLaMA
@@ -58,7 +58,7 @@ class Classes:
 
 @dataclass
 class Pretrained:
-    """A published model, and what it takes to use it."""
+    """A published model, and everything needed to use it."""
 
     model: Model
     tokenizer: tokenizers.Tokenizer
@@ -78,15 +78,16 @@ class Pretrained:
 
     @classmethod
     def load(cls, path: Path, device: str = "auto", classes: Classes | None = None) -> Pretrained:
-        """The model in a folder, or in a file of GGUF.
+        """Load the model in a folder or in a GGUF file.
 
         Args:
             path: the folder or the file.
-            device: `auto` is a GPU where there is one.
-            classes: what it is computed with; ours if left out.
+            device: `auto` is a GPU if there is one.
+            classes: the classes that compute the model; ours if omitted.
 
         Raises:
-            Refused: no such folder, a file that is missing or damaged, or a model that we have no class for.
+            Refused: the folder does not exist, a file is missing or damaged, or we have no class
+                for the model.
         """
         load = cls._from_gguf if path.is_file() else cls._from_folder
         return load(path, device, classes or Classes())
@@ -195,7 +196,7 @@ class Pretrained:
         """Encode a text, with the tokenizer's beginning-of-text token if it has one.
 
         Raises:
-            Refused: a token without an embedding; a tokenizer may have more tokens than its model.
+            Refused: a token has no embedding; a tokenizer may have more tokens than its model.
         """
         try:
             return self._known(self.tokenizer.encode(text).ids)
@@ -246,10 +247,10 @@ class _Architecture:
 
 
 def kind_of(path: Path) -> str:
-    """The architecture of a model, as its configuration names it; a file of GGUF is a LLaMA's.
+    """Return the architecture of a model, as its configuration names it; a GGUF file is a LLaMA.
 
     Raises:
-        Refused: one that we have no class for.
+        Refused: we have no class for this architecture.
     """
     kind = "llama" if path.is_file() else str(read_json(path / CONFIG).get("model_type"))
     if kind not in KINDS:

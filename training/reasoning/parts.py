@@ -1,4 +1,4 @@
-"""What a reasoner is made of and trained with: definitions of the references, or a learner's own."""
+"""The parts of a reasoner and of its training: definitions of the references, or a learner's own."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ PARTS = {
 
 
 def parts_from(module: Callable[[str], ModuleType]) -> ModuleType:
-    """Return a module with all parts, taken from the modules that `module` returns by name."""
+    """Return a module with all parts, from the modules that `module` returns by name."""
     found = ModuleType("reasoner")
     for name, parts in PARTS.items():
         vars(found).update({part: getattr(module(name), part) for part in parts})

@@ -2,12 +2,12 @@
 
     pretraining      sums worked out digit by digit: the next token of such text
     tuning           forty conversations: a question, and an assistant that works it out
-    reinforcement    the model's own answers, of which a program knows the right ones: GRPO
+    reinforcement    the model's own answers, which a program checks: GRPO
 
-A question is a sum of two numbers with `digits` digits each, `47+85?`. The answer is a line of steps, from
-the last digits to the first, each with its carry, `7+5+0=12 4+8+1=13`, and then the sum on a line of its
-own. What a step draws depends on the seed and its number alone, so a run that was stopped resumes with the
-same results.
+A question is a sum of two numbers with `digits` digits each, `47+85?`. The answer is a line of
+steps, from the last digits to the first, each with its carry, `7+5+0=12 4+8+1=13`, and then the sum
+on a separate line. The random numbers of a step depend only on the seed and the step's number, so a
+run that was stopped resumes with the same results.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class Recipe:
     """The settings of a reasoner.
 
     Raises:
-        Refused: a value that is not allowed.
+        Refused: a value is not allowed.
     """
 
     digits: int = within(1, 6, 2)  # of each number
@@ -104,13 +104,13 @@ Sum = tuple[int, int]
 
 
 def draw(source: random.Random, digits: int) -> Sum:
-    """Draw two numbers of so many digits."""
+    """Draw two numbers with this number of digits."""
     low = 10 ** (digits - 1) if digits > 1 else 0
     return source.randrange(low, 10**digits), source.randrange(low, 10**digits)
 
 
 def worked_out(a: int, b: int) -> str:
-    """Write a sum out: the digits and the carry of each place, from the last to the first, then the sum."""
+    """Write out a sum: the digits and the carry of each place, from the last to the first, then the sum."""
     steps, carry = [], 0
     for x, y in zip(reversed(str(a)), reversed(str(b)), strict=True):
         total = int(x) + int(y) + carry
@@ -120,7 +120,7 @@ def worked_out(a: int, b: int) -> str:
 
 
 def is_right(question: Sum, answer: str) -> bool:
-    """The reward: whether the last line is the sum. The steps are not looked at."""
+    """Return the reward: whether the last line is the sum. The steps do not matter."""
     return answer.rpartition("\n")[2] == str(sum(question))
 
 
@@ -128,7 +128,7 @@ def encode(text: str) -> list[int]:
     """Return the token of each character.
 
     Raises:
-        Refused: a character that the model does not know.
+        Refused: the model does not know a character.
     """
     if unknown := sorted(set(text) - set(CHARACTERS)):
         raise Refused(f"The model knows sums such as 47+85? and no {unknown[0]!r}")
@@ -136,7 +136,7 @@ def encode(text: str) -> list[int]:
 
 
 def decode(tokens: Sequence[int]) -> str:
-    """Return the characters of tokens, up to the first that is none."""
+    """Return the characters of tokens, up to the first token that is not a character."""
     text = ""
     for one in tokens:
         if one >= len(CHARACTERS):
@@ -162,7 +162,7 @@ class Progress:
 
 @dataclass(frozen=True)
 class Stage:
-    """One of the three: `losses` yields what a step minimizes, once for each optimizer step."""
+    """One of the three stages: `losses` yields the loss of each optimizer step."""
 
     name: str
     steps: int
@@ -171,12 +171,12 @@ class Stage:
 
 
 class Reasoner:
-    """A model, and what trains it.
+    """A model, and its training.
 
     Args:
         recipe: the settings.
         parts: a module with everything in `reasoning.parts.PARTS`.
-        folder: of the run.
+        folder: the folder of the run.
     """
 
     def __init__(self, recipe: Recipe, parts: ModuleType, folder: Path):
@@ -223,10 +223,10 @@ class Reasoner:
         put_weights(self.reference, weights_of(self.model))
 
     def train(self) -> Iterator[tuple[Stage, float]]:
-        """Go through the stages, from where the run is; after each step yield its loss, or the mean reward.
+        """Continue the run through its stages; yield the loss, or the mean reward, after each step.
 
-        The last step of a stage comes after what the stage leaves: its weights, and the share of held-out
-        questions that the model answers right, in `progress`.
+        Before the last step of a stage is yielded, `progress` has the results of the stage: its
+        weights, and the share of held-out questions that the model answers right.
         """
         progress = self.progress
         while progress.stage < len(self.stages):
@@ -324,7 +324,7 @@ class Reasoner:
         return self.prompt_of(f"{a}+{b}?")
 
     def prompt_of(self, text: str) -> Tensor:
-        """Return the tokens after which the reply to a text begins."""
+        """Return the tokens that precede the reply to a text."""
         messages = [{"role": "user", "content": text}]
         tokens: Tensor = self.parts.chat_tokens(messages, encode, START, END, reply=True)[0]
         return tokens
@@ -340,14 +340,15 @@ class Reasoner:
         return END in tokens and is_right(question, decode(tokens))
 
     def prompts(self, plain: bool = False) -> dict[Sum, Tensor]:
-        """The held-out questions, as a user asks them or, `plain`, as the text of pretraining begins."""
+        """Return the held-out questions as a user asks them or, with `plain`, as in the text of
+        pretraining."""
         questions = sorted(self.held_out)
         if plain:
             return {(a, b): torch.tensor([START, *encode(f"{a}+{b}\n")]) for a, b in questions}
         return {one: self._prompt(one) for one in questions}
 
     def shares_right(self, prompts: dict[Sum, Tensor]) -> list[float]:
-        """Return the share of right answers: sampled ones, and those of the most likely tokens."""
+        """Return the share of right answers, with sampling and with the most likely tokens."""
         rows, shares = torch.stack(list(prompts.values())), []
         for temperature in (1.0, 0.0):
             generator = torch.Generator().manual_seed(self.recipe.seed)
@@ -356,7 +357,7 @@ class Reasoner:
         return shares
 
     def answers(self, prompts: Tensor, temperature: float, **how: Any) -> list[list[int]]:
-        """Return the tokens of the answer to each prompt, `(P, T_p)`; `how` is for `generate`."""
+        """Return the tokens of the answer to each prompt, `(P, T_p)`; `how` is passed to `generate`."""
         longest, start = self._longest, prompts.size(1)
         text = self.parts.generate_cached(
             self.model, prompts, longest, temperature, **how
@@ -365,10 +366,10 @@ class Reasoner:
         return found
 
     def reply(self, text: str, temperature: float, **how: Any) -> str:
-        """Return the reply to a text; `how` is for `generate`.
+        """Return the reply to a text; `how` is passed to `generate`.
 
         Raises:
-            Refused: the text has a character that the model does not know, or is too long.
+            Refused: the model does not know a character of the text, or the text is too long.
         """
         prompt = self.prompt_of(text)
         if len(prompt) + self._longest > CONTEXT:
@@ -378,7 +379,7 @@ class Reasoner:
     # --- The folder -------------------------------------------------------------------------------
 
     def save(self) -> None:
-        """Write everything that resuming needs."""
+        """Write the state that resuming needs."""
         tensors = {f"weights.{name}": one for name, one in weights_of(self.model).items()}
         tensors |= {f"reference.{name}": one for name, one in weights_of(self.reference).items()}
         numbers: dict[str, dict[str, Any]] = {}
@@ -398,7 +399,7 @@ class Reasoner:
             Whether the run had saved anything.
 
         Raises:
-            Refused: it cannot be read.
+            Refused: the state cannot be read.
         """
         saved = _saved(self.folder)
         if saved is None:
@@ -422,10 +423,10 @@ class Reasoner:
         return True
 
     def begin_from(self, folder: Path) -> None:
-        """Begin with reinforcement learning, on the instruction-tuned model of another run.
+        """Begin with reinforcement learning, from the instruction-tuned model of a different run.
 
         Raises:
-            Refused: it has no such model, or one of other sizes.
+            Refused: that run has no such model, or the sizes differ.
         """
         put_weights(self.model, read_weights(folder / "tuning.safetensors"))
         self.progress.stage = 2
@@ -436,13 +437,13 @@ STATE, SETTINGS, ANSWERS = "last.state", "reasoner.yaml", "answers"
 
 
 def begin(folder: Path, recipe: Recipe, answers: str) -> None:
-    """Begin the folder of a run.
+    """Create the folder of a run.
 
     Args:
-        answers: the folder of a learner's parts, as it was named; empty for the reference's.
+        answers: the folder of a learner's parts, as the user named it; empty for the reference's.
 
     Raises:
-        Refused: it exists, or cannot be written.
+        Refused: the folder exists, or cannot be written.
     """
     try:
         folder.mkdir(parents=True)
@@ -457,10 +458,10 @@ def begin(folder: Path, recipe: Recipe, answers: str) -> None:
 
 
 def recipe_of(folder: Path) -> tuple[Recipe, str]:
-    """Return a run's settings, and whose parts it has.
+    """Return a run's settings, and whose parts it uses.
 
     Raises:
-        Refused: the folder is no run of a reasoner.
+        Refused: the folder does not contain a run of a reasoner.
     """
     try:
         found = yaml.safe_load((folder / SETTINGS).read_text(encoding="utf-8"))

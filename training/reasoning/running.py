@@ -1,4 +1,5 @@
-"""Train a reasoner, or improve one by reinforcement learning: show how it goes, and what it can do."""
+"""Train a reasoner, or improve a reasoner by reinforcement learning; show the progress, and what it can
+do."""
 
 from __future__ import annotations
 
@@ -40,7 +41,7 @@ WORDS = {
 
 
 def assemble(program: Program, folder: Path | None, answers: Path, seed: int) -> int:
-    """Train a reasoner of a learner's parts.
+    """Train a reasoner that consists of a learner's parts.
 
     Returns:
         The exit status.
@@ -60,14 +61,15 @@ def improve(
     shortcuts: dict[str, Any],
     out: Path | None,
 ) -> int:
-    """Begin a run of reinforcement learning on the instruction-tuned model of another run.
+    """Begin a run of reinforcement learning from the instruction-tuned model of a different run.
 
     Args:
         changes: settings of `Recipe` in the form of `--set`.
         shortcuts: settings with their own options; None if omitted.
 
     Raises:
-        Refused: `source` is no run of a reasoner, or a setting is unknown, not allowed, or of another stage.
+        Refused: `source` is not a run of a reasoner, or a setting is unknown, not allowed, or
+            belongs to a different stage.
     """
     recipe, answers = reasoner.recipe_of(source)
     wanted = parse_changes(changes, type(recipe))
@@ -103,10 +105,10 @@ def run(program: Program, folder: Path, source: Path | None = None) -> int:
     """Begin or resume a run, and print what the model can do after each stage.
 
     Args:
-        source: the run whose instruction-tuned model a new run begins with.
+        source: the run whose instruction-tuned model is the start of a new run.
 
     Returns:
-        The exit status: 0 at the end, 130 where it was stopped.
+        The exit status: 0 at the end, 130 if the run was stopped.
     """
     console = program.console()
     began = time.perf_counter()
@@ -132,10 +134,10 @@ def run(program: Program, folder: Path, source: Path | None = None) -> int:
 
 
 def load(program: Program, folder: Path) -> tuple[Reasoner, Parts]:
-    """Build a run's model of its parts, with its initial weights.
+    """Build a run's model from its parts, with initial weights.
 
     Raises:
-        Refused: the folder is no run of a reasoner, or its parts make no model.
+        Refused: the folder does not contain a run of a reasoner, or its parts do not form a model.
     """
     recipe, answers = reasoner.recipe_of(folder)
     kept = folder / reasoner.ANSWERS
@@ -145,7 +147,7 @@ def load(program: Program, folder: Path) -> tuple[Reasoner, Parts]:
 
 
 class Speaker:
-    """A reasoner in a conversation: a `TextGenerator` to which each message is a question of its own."""
+    """A reasoner in a conversation: a `TextGenerator` that treats each message as a separate question."""
 
     def __init__(self, loaded: Reasoner, parts: Parts):
         self._loaded, self._parts = loaded, parts
@@ -167,7 +169,7 @@ def speaker(program: Program, folder: Path) -> Speaker:
     """Load a run for a conversation.
 
     Raises:
-        Refused: the folder is no run of a reasoner, or has no checkpoint.
+        Refused: the folder does not contain a run of a reasoner, or has no checkpoint.
     """
     loaded, parts = load(program, folder)
     if not loaded.resume():

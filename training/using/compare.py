@@ -82,7 +82,7 @@ def differing(runs: Sequence[Curves]) -> dict[str, list[Any]]:
 
 
 def equal(runs: Sequence[Curves], loss: str) -> list[Equal]:
-    """Return the losses at equal steps, tokens and seconds, where every run has them."""
+    """Return the losses at equal steps, tokens and seconds, if every run has them."""
     found = []
     for amount in AMOUNTS:
         curves = [run.by(amount, loss) for run in runs]
@@ -181,8 +181,8 @@ def _plain(point: Point | None) -> dict[str, Any] | None:
 
 
 def as_tables(program: Program, runs: Sequence[Curves], width: int) -> Iterator[Table]:
-    """Return tables with a column for each run: settings that differ, progress, losses; several where the
-    terminal is too narrow for one."""
+    """Return tables with a column for each run: settings that differ, progress, losses; several tables
+    if the terminal is too narrow."""
     together = max(1, (width - WORDS) // (FIGURES + 2))
     rows = list(_rows(runs))
     for first in range(0, len(runs), together):

@@ -18,7 +18,7 @@ from training.settings import Settings
 
 @dataclass(frozen=True)
 class Point:
-    """A loss per token after so many steps and seconds, validation included."""
+    """A loss per token after a number of steps and seconds, including validation."""
 
     steps: int
     seconds: float
@@ -118,7 +118,7 @@ def _rows(metrics: Path) -> list[dict[str, float]]:
 
 
 def tokens_of_a_step(settings: Settings) -> int | None:
-    """Return the number of tokens predicted per step, where it is constant (text windows, answers of ten
+    """Return the number of tokens predicted per step, if it is constant (text windows, answers of ten
     symbols); None for sums and sentences, whose lengths vary."""
     lengths = {"shakespeare": settings.context, "text": settings.context}
     lengths |= {"copy": Copy.length, "sorting": Copy.length}

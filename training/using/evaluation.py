@@ -40,9 +40,9 @@ def evaluate(
     """Evaluate a model on an entire split.
 
     Args:
-        model: which.
-        task: whose data it is.
-        split: `validation`, or `test` where there is one.
+        model: the model.
+        task: the task with the data.
+        split: `validation`, or `test` if there is one.
         beam: the beam size; the task's default if omitted.
         tell: reports progress.
 

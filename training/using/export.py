@@ -1,6 +1,7 @@
-"""A trained model made ready to leave: its weights a byte each, or all of it as ONNX.
+"""Export a trained model: with int8 weights, as ONNX, or as a folder for `transformers`.
 
-What that changes is measured beside it: bytes, the loss on the whole held-out split, and time.
+The commands also measure what the export changes: bytes, the loss on the entire held-out split, and
+time.
 """
 
 from __future__ import annotations
@@ -35,21 +36,21 @@ LIKELIEST = Sampling(temperature=0)
 def quantize(
     program: Program, run: Path, out: Path | None, device: str, data_dir: Path | None
 ) -> Path:
-    """Make a run of the same model with a byte a weight, and print what that changes.
+    """Write a run of the same model with int8 weights, and print what that changes.
 
     Args:
-        program: the one that was started.
+        program: the program that was started.
         run: the folder of the trained model.
-        out: a folder for the other, which is not there yet; RUN-int8 if left out.
-        device: where it is measured.
-        data_dir: where the data lie, if not where the training found them.
+        out: the new folder, which must not exist; RUN-int8 if omitted.
+        device: the device for the measurement.
+        data_dir: the folder with the data, if they are no longer where training found them.
 
     Returns:
         The folder.
 
     Raises:
-        Refused: no model, one that has a byte a weight already, a folder that holds something, or data
-            that cannot be had.
+        Refused: there is no model, its weights are already int8, the folder is not empty, or the
+            data are not available.
     """
     model = _loaded(program, run, device)
     if in_bytes(state_of(model.model)):
@@ -70,17 +71,17 @@ def quantize(
 
 
 def export(program: Program, run: Path, file: Path, data_dir: Path | None) -> None:
-    """Write a language model as ONNX, and print what ONNX Runtime makes of it.
+    """Write a language model as ONNX, and print a comparison with the model in ONNX Runtime.
 
     Args:
-        program: the one that was started.
+        program: the program that was started.
         run: the folder of the trained model.
-        file: ending in .onnx; what was there before is replaced.
-        data_dir: where the data lie, if not where the training found them.
+        file: ends in .onnx; an existing file is replaced.
+        data_dir: the folder with the data, if they are no longer where training found them.
 
     Raises:
-        Refused: no language model, one of a learner's parts that cannot be exported, a file that cannot
-            be written, data that cannot be had, or packages that are missing.
+        Refused: this is not a language model, a learner's part cannot be exported, the file cannot
+            be written, the data are not available, or packages are missing.
     """
     if file.suffix.lower() != onnx_models.ENDING:
         raise Refused(f"{file} must end in {onnx_models.ENDING}")
@@ -97,7 +98,7 @@ def export_folder(program: Program, run: Path, folder: Path) -> None:
     """Write a GPT or a LLaMA as a folder that `transformers` loads.
 
     Raises:
-        Refused: no such model, or a folder that holds something or cannot be written.
+        Refused: the model is of a different kind, or the folder is not empty or cannot be written.
     """
     hugging_face_folder.write(folder, _loaded(program, run, "cpu"))
     program.console().print(Text(f"Everything is in {folder}", "quiet"), soft_wrap=True)

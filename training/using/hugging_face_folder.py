@@ -1,4 +1,5 @@
-"""A model that was trained here as a folder that `transformers` loads: `save_pretrained`'s files."""
+"""Write a model that was trained here as a folder that `transformers` loads, with the files of
+`save_pretrained`."""
 
 from __future__ import annotations
 
@@ -25,15 +26,15 @@ EPS = 1e-5  # of the norms of GPT-2
 
 
 def write(folder: Path, model: Model) -> None:
-    """Write a GPT or a LLaMA, at once or not at all.
+    """Write a GPT or a LLaMA, completely or not at all.
 
     Args:
-        folder: which is new, or empty.
-        model: on any device.
+        folder: a new or empty folder.
+        model: the model, on any device.
 
     Raises:
-        Refused: another model, weights of a byte each, or a folder that holds something or cannot be
-            written.
+        Refused: the model is of a different kind, its weights are int8, or the folder is not empty
+            or cannot be written.
     """
     kind, weights = model.settings.model, state_of(model.model)
     if not model.settings.of_language or kind not in ("gpt", "llama"):
@@ -70,7 +71,8 @@ def write(folder: Path, model: Model) -> None:
 
 
 def tokenizer(vocabulary: Vocabulary) -> tokenizers.Tokenizer:
-    """A vocabulary as Hugging Face's `tokenizers` has it: byte pairs, or a token for each character."""
+    """Return a vocabulary as a tokenizer of Hugging Face's `tokenizers`: byte pairs, or a token for
+    each character."""
     if isinstance(vocabulary, Published):
         return vocabulary.tokenizer
     if isinstance(vocabulary, BytePairs):

@@ -1,7 +1,7 @@
-"""Using what was trained: translating, generating, looking at attention.
+"""Use a trained model: translate, generate, look at attention.
 
-Everything comes from the run's folder: settings, vocabularies, weights, and a learner's own parts where
-those were trained.
+Everything comes from the run's folder: settings, vocabularies, weights, and a learner's own parts
+if those were trained.
 """
 
 from __future__ import annotations
@@ -41,7 +41,8 @@ AS_LIKELY = Sampling()  # as the model has it
 
 @dataclass(frozen=True)
 class AttentionMap:
-    """The weights of one kind of attention in one layer: `(h, rows, columns)`, and what they stand for."""
+    """The weights of one kind of attention in one layer, `(h, rows, columns)`, with labels for rows and
+    columns."""
 
     title: str
     weights: Tensor
@@ -50,7 +51,7 @@ class AttentionMap:
 
 
 class Model:
-    """A trained model, and what it takes to use it."""
+    """A trained model, and everything needed to use it."""
 
     def __init__(
         self,
@@ -71,15 +72,15 @@ class Model:
     def load(
         cls, folder: Path, device: str = "auto", provider: PartsProvider | None = None
     ) -> Model:
-        """The best model of a run, or the one in a file of ONNX.
+        """Load the best model of a run, or the model in an ONNX file.
 
         Args:
-            folder: of the run, or the file.
-            device: `auto` is a GPU where there is one.
-            provider: who makes parts of a learner's files, where the run has some.
+            folder: the folder of the run, or the file.
+            device: `auto` is a GPU if there is one.
+            provider: loads parts from a learner's files, if the run has any.
 
         Raises:
-            Refused: no run, none that has got as far as weights, or a damaged one.
+            Refused: there is no run, the run has no weights yet, or it is damaged.
         """
         if folder.suffix.lower() == onnx_models.ENDING and not folder.is_dir():
             return cls(*onnx_models.read(folder), torch.device("cpu"))
@@ -95,12 +96,14 @@ class Model:
 
     @property
     def context(self) -> int:
-        """The most tokens that a language model reads: a published one more than it is fine-tuned on."""
+        """The maximum number of tokens that a language model reads; a published model can read more
+        than a fine-tuning window."""
         return self.settings.context if self.base is None else self.base.config.context
 
     @property
     def usual_beam(self) -> int:
-        """Vaswani et al. 2017, §6.1, for translation; other answers are decoded greedily."""
+        """Return the beam size of Vaswani et al. 2017, §6.1, for translation; all other tasks decode
+        greedily."""
         return 4 if self.settings.task == "translation" else 1
 
     # --- From sequence to sequence ----------------------------------------------------------------
@@ -112,10 +115,12 @@ class Model:
         alpha: float = 0.6,
         tell: OnProgress = no_progress,
     ) -> list[str]:
-        """What the model makes of each text, in the same order. Beam 1 is greedy decoding.
+        """Return the model's output for each text, in the same order. A beam of 1 is greedy
+        decoding.
 
         Raises:
-            Refused: a language model, a symbol that the model does not know, or a text too long for it.
+            Refused: this is a language model, the model does not know a symbol, or a text is too
+                long.
         """
         sources = [self._source(text) for text in texts]
         answers = [""] * len(texts)
@@ -161,10 +166,11 @@ class Model:
     def generate(
         self, prompt: str, tokens: int = 200, drawing: Sampling = AS_LIKELY
     ) -> Iterator[str]:
-        """Go on with a text: pieces of what follows, as they come.
+        """Yield pieces of the continuation of a text as they are generated.
 
         Raises:
-            Refused: no language model, an empty prompt, or a character that the model does not know.
+            Refused: this is not a language model, the prompt is empty, or the model does not know a
+                character.
         """
         if not self.settings.of_language:
             raise Refused("This model answers: course translate gives it a text")
@@ -188,10 +194,11 @@ class Model:
     # --- Attention --------------------------------------------------------------------------------
 
     def attention(self, text: str) -> list[AttentionMap]:
-        """What every head of every layer looks at, in a text and in the model's answer to it.
+        """Return what every head of every layer attends to, in a text and in the model's answer to
+        it.
 
         Raises:
-            Refused: an empty text, or one that the model cannot read.
+            Refused: the text is empty, or the model cannot read it.
         """
         if isinstance(self.model, OnnxModel):
             raise Refused(

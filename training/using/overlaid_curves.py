@@ -1,4 +1,4 @@
-"""The curves of several runs over each other, told apart by color, by mark and by dash."""
+"""Overlaid curves of several runs, distinguished by color, marker and dash."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ LETTERS = 100  # of names, that fit beside each other under the picture
 
 
 def draw(runs: Sequence[Curves], path: Path) -> None:
-    """Training and validation losses by step, those of all runs over each other.
+    """Draw training and validation losses by step, overlaid for all runs.
 
     Raises:
-        OSError: it could not be written.
+        OSError: the picture could not be written.
     """
     figure, panels = plt.subplots(1, 2, figsize=(11, 4.8), layout="constrained", dpi=DPI)
     for panel, loss in zip(panels, ("training", "validation"), strict=True):

@@ -1,4 +1,4 @@
-"""Pictures of a run: how it went, and what its model attends to."""
+"""Pictures of a run: its metrics, and what its model attends to."""
 
 from __future__ import annotations
 
@@ -43,10 +43,10 @@ METADATA: dict[str, dict[str, str | None]] = {
 
 
 def draw_curves(run: Run) -> None:
-    """Loss, perplexity, throughput and learning rate over the steps, as `curves.png`.
+    """Draw loss, perplexity, throughput and learning rate over the steps, as `curves.png`.
 
     Raises:
-        OSError: it could not be written.
+        OSError: the picture could not be written.
     """
     rows = read_metrics(run)
     figure, axes = plt.subplots(2, 2, figsize=(10, 6.4), sharex=True, layout="constrained", dpi=DPI)
@@ -92,11 +92,11 @@ def _line(
 
 
 def draw_attention(maps: Sequence[AttentionMap], path: Path) -> None:
-    """Every layer (a row) and head (a column), with the tokens on the axes: a row of a panel is a
-    position that looks, a column one that it looks at.
+    """Draw every layer (a row) and head (a column), with the tokens on the axes: a row of a panel
+    is a query position, a column a key position.
 
     Raises:
-        OSError: it could not be written.
+        OSError: the picture could not be written.
     """
     shown = [_cut(one) for one in maps[:MOST_MAPS]]
     heads = min(maps[0].weights.size(0), MOST_HEADS)
@@ -158,7 +158,8 @@ def _left_out(maps: Sequence[AttentionMap]) -> list[str]:
 
 
 def label(token: str) -> str:
-    """A token as it can be drawn: what the font does not have, or nobody sees, by its number."""
+    """Return a printable label of a token: characters that are invisible or missing in the font are
+    shown by number."""
     signs = {"\t": "⇥", "\n": "⏎", "\r": "␍", " ": "␣"}
     drawn = "".join(signs.get(sign) or _drawable(sign) for sign in token)
     return drawn if len(drawn) <= LONGEST else f"{drawn[: LONGEST - 1]}…"
@@ -176,7 +177,7 @@ def _glyphs() -> frozenset[int]:
 
 
 def write_figure(figure: Figure, path: Path) -> None:
-    """All of it or nothing, so that a full disk leaves no half of a picture."""
+    """Write a figure completely or not at all, so that a full disk leaves no partial picture."""
     ending = path.suffix.lower()
     body = io.BytesIO()
     try:

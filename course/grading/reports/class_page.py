@@ -32,29 +32,31 @@ from course.grading.reports.escaping import file_name, one_line, shortened, visi
 from course.grading.reports.feedback import Exercise, exercises, others
 from course.grading.reports.files import whole_file
 from course.grading.reports.graded import GradedClass, spans
+from course.grading.reports.lms_tables import of_nobody
 from course.grading.submission import FileNote
 from course.judging.misconceptions import load_misconceptions
 from course.judging.results import BROKEN
 from course.terminal.display import MARKS
 
-HALF_RIGHT, NOT_HANDED_IN = "half_right", "not_handed_in"
+HALF_RIGHT, NOT_HANDED_IN, NOT_LOADED = "half_right", "not_handed_in", "not_loaded"
 # In one color, as some see them, `error` must differ from `failed`.
-SIGNS = MARKS | {"error": "!", HALF_RIGHT: "½", NOT_HANDED_IN: "·"}
+SIGNS = MARKS | {"error": "!", HALF_RIGHT: "½", NOT_HANDED_IN: "·", NOT_LOADED: "⊘"}
 LABELS = {
     "watertight": "passed and watertight",
     HALF_RIGHT: "half right: some exercises earn their points",
     "in_progress": "begun, not finished",
     "not_started": "stub untouched",
+    NOT_LOADED: "could not be loaded",
 }
 STUCK = ("error", "failed", HALF_RIGHT, "in_progress")
 UNBEGUN = ("not_started", NOT_HANDED_IN)
 # A day's column is sorted by who needs help most.
-BY_NEED = (*STUCK, *UNBEGUN, "skipped", "passed", "watertight")
+BY_NEED = (NOT_LOADED, *STUCK, *UNBEGUN, "skipped", "passed", "watertight")
 QUIET = (*UNBEGUN, "passed", "watertight")  # of which there is nothing more to say
 BARS = 10  # of the histogram
 MOST_SHORTCUTS = 12  # of one learner
 MOST_IGNORED = 8  # files of one learner, in the report
-MOST_PAIRS = 200
+MOST_SLOW = 5  # learners
 
 
 def write_pages(folder: Path, graded: GradedClass) -> None:
@@ -77,7 +79,7 @@ class _Report:
         self.run = graded
         self.days = graded.weights.days
         self.max_points = graded.weights.max_points
-        self.alike = graded.alike[:MOST_PAIRS]
+        self.of_nobody = of_nobody(graded)
         self.from_a_system = " or ".join(
             sorted({one.system for one in graded.downloads.values() if one.system})
         )
@@ -194,8 +196,15 @@ class _Summary:
     late: int = 0
     choices: int = 0
     """How many learners handed in several files of one day."""
+    understood: int = 0
+    """How many learners handed in files whose names have more than a day's."""
+    pythons: set[str] = field(default_factory=set)
     shortcuts: int = 0
     """How many learners have something to be looked at by hand."""
+    not_loaded: int = 0
+    """How many learners have files that could not be loaded."""
+    seconds: list[tuple[float, float, _Who]] = field(default_factory=list)
+    """How long each learner's days took, and how much of it they computed."""
 
     @property
     def learners(self) -> int:
@@ -206,6 +215,10 @@ class _Summary:
         return self.points / max(1, self.verdicts[GRADED])
 
     @property
+    def slowest(self) -> list[tuple[float, float, _Who]]:
+        return sorted(self.seconds, key=lambda one: -max(one[:2]))[:MOST_SLOW]
+
+    @property
     def tallest(self) -> int:
         return max(self.bars.values(), default=1)
 
@@ -214,12 +227,17 @@ class _Summary:
         self.verdicts[result.verdict] += 1
         self.shortcuts += bool(result.review)
         self.choices += bool(learner.choices)
+        self.understood += bool(learner.understood)
+        self.pythons.add(result.python)
         self.late += result.late
         graded = result.verdict == GRADED
         who = _Who(learner.number, learner.name, learner.points if graded else Fraction(-1))
         self.shown.append((who, [_Shown(day.number, day.shown) for day in learner.days]))
         if not graded:
             return
+        self.not_loaded += bool(learner.not_loaded)
+        taken = sum(float(day["seconds"]) for day in result.days)
+        self.seconds.append((taken, result.computed, who))
         self.points += learner.points
         share = learner.points / learner.max_points if learner.max_points else Fraction(0)
         self.bars[min(BARS - 1, int(share * BARS))] += 1
@@ -267,6 +285,19 @@ class _Learner:
         return [_GradedDay(result, self.weights) for result in self.result.days]
 
     @property
+    def not_loaded(self) -> list[tuple[list[int], str]]:
+        """The days whose files could not be loaded, by the reason."""
+        by_reason = defaultdict(list)
+        for day in self.days:
+            if day.shown == NOT_LOADED:
+                named = re.escape(day.result["stem"]) + r"\.\w+"
+                by_reason[re.sub(named, "The file", day.same_for_all)].append(day)
+        return [
+            ([day.number for day in days], reason if days[1:] else days[0].same_for_all)
+            for reason, days in by_reason.items()
+        ]
+
+    @property
     def stars(self) -> int:
         """How many days are watertight."""
         return sum(day.watertight for day in self.days)
@@ -279,6 +310,11 @@ class _Learner:
     def choices(self) -> list[FileNote]:
         """Files instead of which others of the same day were graded."""
         return [one for one in self.result.ignored if one.of_several][:MOST_IGNORED]
+
+    @property
+    def understood(self) -> list[FileNote]:
+        """Files whose names have more than a day's."""
+        return [one for one in self.result.taken if one.understood]
 
     @property
     def shortcuts(self) -> list[tuple[int, int, str]]:
@@ -313,12 +349,21 @@ class _GradedDay:
 
     @property
     def shown(self) -> str:
-        """Its status, or more than that: passed with a star, half right, not even handed in."""
+        """Its status, or more than that: passed with a star, half right, not even loaded or handed in."""
         if not self.result["handed_in"]:
             return NOT_HANDED_IN
+        if self._never_ran:
+            return NOT_LOADED
         if self.watertight:
             return "watertight"
         return HALF_RIGHT if self.status in ("failed", "error") and self.points else self.status
+
+    @property
+    def _never_ran(self) -> bool:
+        """Whether no check ran, for one reason. What ran took time."""
+        checks = self.result["checks"]
+        idle = all(one["status"] in BROKEN and not one["seconds"] for one in checks)
+        return idle and len({one["message"] for one in checks}) == 1
 
     @property
     def points(self) -> Fraction:
@@ -365,7 +410,7 @@ def _environment() -> Environment:
         "prose": _prose,
         "kind": _kind,
         "others": others,
-        "spans": spans,
+        "days": _days,
         "day_order": "day-{}".format,
     }
     environment.globals |= {
@@ -375,6 +420,7 @@ def _environment() -> Environment:
         "GRADED": GRADED,
         "QUIET": QUIET,
         "NOTHING_FOUND": NOTHING_FOUND,
+        "NOT_LOADED": NOT_LOADED,
         "REFUSED": REFUSED,
         "GRADER_FAULT": GRADER_FAULT,
     }
@@ -389,6 +435,10 @@ def _finalize(value: object) -> object:
 def _number(points: Fraction) -> str:
     """Points for people: files have more of the digits."""
     return f"{float(points):.2f}".rstrip("0").rstrip(".")
+
+
+def _days(numbers: Sequence[int]) -> str:
+    return f"{'Day' if len(numbers) == 1 else 'Days'} {spans(numbers)}"
 
 
 def _words(status: str) -> str:

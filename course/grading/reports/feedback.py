@@ -124,11 +124,15 @@ def _failure(day: Day, status: str, told: str, group: list[Mapping[str, Any]]) -
 
 
 def _parts(check: Mapping[str, Any]) -> tuple[str, str]:
-    """What was misunderstood, and the rest: a known mistake is told in the message's first line."""
+    """What was misunderstood, and the rest: a known mistake is told in the message's first line.
+
+    Of several at once each has its own line, always in the same order.
+    """
     if check["misconception"] is None:
         return "", check["message"]
     told, _, rest = check["message"].partition("\n")
-    return told, rest
+    head, *several = told.split(" • ")
+    return "\n• ".join([head, *sorted(several)]), rest
 
 
 @functools.cache

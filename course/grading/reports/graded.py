@@ -12,11 +12,18 @@ from course.grading.instructions import Member
 
 @dataclass(frozen=True)
 class Alike:
-    """Two submissions that are more alike than independent work would be, and how much: up to 1."""
+    """Submissions that are more alike than independent work would be.
 
-    one: str
-    other: str
+    Attributes:
+        learners: each is like at least one of the others.
+        days: on which some of them share nearly everything.
+        same: those of these days on which some have the same code, names and all.
+        share: how much the two share that are most alike, up to 1.
+    """
+
+    learners: list[str]
     days: list[int]
+    same: list[int]
     share: float
 
 
@@ -52,8 +59,9 @@ class GradedClass:
     Attributes:
         results: begins to read the learners' results once more, one at a time, in the same order.
         weights: the days that were graded, and their points.
-        lacking: what the sandbox could not give on this machine, a sentence each.
-        alike: pairs to look at, the most alike first.
+        lacking: what the sandbox could not give on this machine, and which days were graded otherwise than
+            planned, a sentence each.
+        alike: groups to look at, the most alike first.
         given: submissions that are like the worked solution or the stub.
         downloads: how each learner's submission came.
         roster: the members of the class, where they are known.

@@ -36,12 +36,12 @@ def write_tables(folder: Path, graded: GradedClass) -> None:
 
 def write_grades(path: Path, graded: GradedClass) -> None:
     """Our own table: a learner a row, a day a column; then how many days are watertight, and which; then
-    whether the download says that it is late, and which days were not handed in."""
+    whether the download says that it is late, which days were not handed in, and which Python graded."""
     weights = graded.weights
     days = [day.number for day in weights.days]
     by_days = [f"day{day:02d}" for day in days]
     stars = ["watertight", "watertight_days"]
-    handing_in = ["late", "not_handed_in"]
+    handing_in = ["late", "not_handed_in", "python"]
     columns = ["learner", "verdict", "points", "max_points", *by_days, *stars, *handing_in]
 
     def row(result: LearnerResult) -> list[Cell]:
@@ -55,7 +55,7 @@ def write_grades(path: Path, graded: GradedClass) -> None:
         late = "late" if result.late else ""
         lacking = " ".join(str(day["day"]) for day in result.days if not day["handed_in"])
         graded_as = [cell(result.learner), result.verdict, points, most]
-        return [*graded_as, *by_day, count, which, late, lacking]
+        return [*graded_as, *by_day, count, which, late, lacking, result.python]
 
     _write(path, columns, (row(result) for result in graded.results()))
 
@@ -156,6 +156,13 @@ def submission_of(member: Member, systems: Mapping[str, str]) -> str | None:
         if len(found) == 1:
             return found[0]
     return None
+
+
+def of_nobody(graded: GradedClass) -> list[str]:
+    """The submissions that are of no member of the class, where its members are known."""
+    systems = {result.learner: graded.system_of(result.learner) for result in graded.results()}
+    known = {submission_of(member, systems) for member in graded.roster}
+    return [learner for learner in systems if learner not in known] if graded.roster else []
 
 
 def named_as(member: Member, names: Iterable[str]) -> str:

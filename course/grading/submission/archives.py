@@ -12,7 +12,7 @@ import lzma
 import stat
 import tarfile
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from tarfile import TarInfo
 from typing import IO, Any, NamedTuple
@@ -20,7 +20,6 @@ from zipfile import ZIP_DEFLATED, ZIP_STORED, ZipFile, ZipInfo
 
 from course.grading.submission.limits import (
     KINDS,
-    LARGEST_ARCHIVE,
     MOST_ENTRIES,
     MOST_UNPACKED,
     SubmissionRefused,
@@ -30,7 +29,6 @@ from course.grading.submission.limits import (
     inside,
     is_seen,
     linked_to,
-    most_read,
     not_plain,
     shown,
 )
@@ -39,7 +37,7 @@ ARCHIVES = (".zip", ".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tar.xz")
 OTHER_ARCHIVES = (".7z", ".rar")  # cannot be taken, and whoever handed one in is told so
 LONGEST_TARGET = 4096  # bytes of what a symbolic link leads to
 CHUNK = 2**16  # bytes that are read at once
-# Bytes of a zip's directory: a learner's; and that of a class, which Canvas or Moodle made.
+# Bytes of a zip's directory: a learner's; and that of a class.
 DIRECTORY = 2_500_000
 CLASS_DIRECTORY = 16_000_000
 
@@ -50,7 +48,7 @@ class Entry(NamedTuple):
     Attributes:
         path: where in the archive it lies.
         time: when it was last changed, in seconds, as the archive has it; None where it does not say.
-        data: its bytes, cut to one more than an answer may have; None of what cannot be one.
+        data: as many of its bytes as are wanted; None if none are.
     """
 
     path: str
@@ -58,26 +56,24 @@ class Entry(NamedTuple):
     data: bytes | None
 
 
-def unpack(name: str, data: bytes, used: Used, renames: Mapping[str, str]) -> list[Entry]:
+Wanted = Callable[[str], int]
+"""How many bytes of a file at a path are wanted."""
+
+
+def unpack(name: str, data: bytes, used: Used, wanted: Wanted) -> list[Entry]:
     """The files in an archive.
 
     Args:
         name: what it is called.
-        data: its bytes, one more than LARGEST_ARCHIVE if there are more.
+        data: its bytes.
         used: what archives of the same submission have used up; this one is added.
-        renames: see `meaning`.
+        wanted: what is kept of each file.
 
     Raises:
         SubmissionRefused: it is unsafe, or broken, or no archive.
     """
-    used.packed += len(data)
-    if used.packed > LARGEST_ARCHIVE:
-        most = LARGEST_ARCHIVE // 10**6
-        raise SubmissionRefused(
-            f"{shown(name)} is larger than {most} MB: hand in the exercises alone."
-        )
     try:
-        return (_unzip if data.startswith(b"PK") else _untar)(data, used, renames)
+        return (_unzip if data.startswith(b"PK") else _untar)(data, used, wanted)
     except SubmissionRefused:
         raise
     except Exception as error:  # whatever broken bytes make zipfile, tarfile and zlib raise
@@ -122,7 +118,7 @@ def read_member(archive: ZipFile, entry: ZipInfo, most: int) -> bytes:
         raise SubmissionRefused(f"{shown(entry.filename)} cannot be read: it is broken.") from error
 
 
-def _unzip(data: bytes, used: Used, renames: Mapping[str, str]) -> list[Entry]:
+def _unzip(data: bytes, used: Used, wanted: Wanted) -> list[Entry]:
     """The files in a zip, once all of it was looked through."""
     found: dict[str, Entry] = {}  # of two of one name the last counts, as for every program
     links: list[tuple[str, str]] = []
@@ -135,7 +131,7 @@ def _unzip(data: bytes, used: Used, renames: Mapping[str, str]) -> list[Entry]:
                 content = None
                 if is_link(entry):
                     content = b"".join(_sips(file, LONGEST_TARGET))
-                elif most := most_read(path, renames):
+                elif most := wanted(path):
                     content = b"".join(_sips(file, most))
                 for _ in _sips(file, MOST_UNPACKED):  # its checksum is compared at its end
                     pass
@@ -145,7 +141,7 @@ def _unzip(data: bytes, used: Used, renames: Mapping[str, str]) -> list[Entry]:
                 links.append((path, (content or b"").decode("utf-8", "surrogateescape")))
             else:
                 found[path] = Entry(path, time_of(entry), content)
-    return _with_links(found, links, renames)
+    return _with_links(found, links, wanted)
 
 
 def is_link(entry: ZipInfo) -> bool:
@@ -223,7 +219,7 @@ TAR_KINDS = {
 }
 
 
-def _untar(data: bytes, used: Used, renames: Mapping[str, str]) -> list[Entry]:
+def _untar(data: bytes, used: Used, wanted: Wanted) -> list[Entry]:
     """The same of a tar. Only what reads 512 bytes of a header is tarfile's: the rest trusts sizes."""
     found: dict[str, Entry] = {}
     links: list[tuple[str, str]] = []
@@ -241,25 +237,25 @@ def _untar(data: bytes, used: Used, renames: Mapping[str, str]) -> list[Entry]:
             continue
         if entry.type not in (tarfile.REGTYPE, tarfile.AREGTYPE, tarfile.CONTTYPE):
             raise not_plain(entry.name, TAR_KINDS.get(entry.type, "of an unknown kind"))
-        most = most_read(path, renames)
+        most = wanted(path)
         content = tape.content(entry.size, most)
         if is_seen(path):
             found[path] = Entry(path, float(entry.mtime) or None, content if most else None)
     tape.end()
-    return _with_links(found, links, renames)
+    return _with_links(found, links, wanted)
 
 
 def _with_links(
-    found: dict[str, Entry], links: Iterable[tuple[str, str]], renames: Mapping[str, str]
+    found: dict[str, Entry], links: Iterable[tuple[str, str]], wanted: Wanted
 ) -> list[Entry]:
     """The files, and each link to one of them as a file of the same content.
 
     Raises:
-        SubmissionRefused: a link leads elsewhere, or has an answer's name where its file has none.
+        SubmissionRefused: a link leads elsewhere, or its bytes are wanted where its file's are not.
     """
     for path, target in links:
         file = found[linked_to(path, target, found)]
-        if file.data is None and most_read(path, renames):
+        if file.data is None and wanted(path):
             raise not_plain(path, KINDS[stat.S_IFLNK])
         found[path] = file._replace(path=path)
     return list(found.values())

@@ -15,7 +15,9 @@ from course.grading.submission.limits import shown
 from course.references.editions import stub_of
 
 APART = 2.0  # seconds: a zip knows even ones alone, and one program writes many files in a moment
+LONGEST_STUB = 100_000  # bytes
 CHOSEN, SAME = " was taken, which ", "is the same"
+UNDERSTOOD = "the one day that its name fits"
 
 
 @dataclass(frozen=True)
@@ -36,6 +38,11 @@ class FileNote:
     def of_several(self) -> bool:
         """Whether a file for the same day with different content was taken instead."""
         return CHOSEN in self.why and not self.why.endswith(SAME)
+
+    @property
+    def understood(self) -> bool:
+        """Whether its name has more than a day's, so that whoever teaches should know how it was read."""
+        return UNDERSTOOD in self.why
 
 
 Rule = Callable[[list[SubmittedFile]], list[SubmittedFile]]
@@ -96,9 +103,10 @@ def _archive_path(file: SubmittedFile) -> str:
 # has the words that tell why the file that was taken comes before the others.
 RULES: tuple[tuple[Rule, str], ...] = (
     (_only(lambda file: not _is_stub(file)), "is more than the stub"),
+    (_greatest(lambda file: -max(1, file.beside)), "has a name nearer to the day's"),
     (_only(lambda file: str(file.means).endswith(".py")), "is no notebook"),
     (_greatest(lambda file: file.rank), "was handed in later"),
-    (_only(lambda file: file.archive is None), "is in no archive"),
+    (_greatest(lambda file: -file.packed), "is in fewer archives"),
     (_latest_archives, "is in a later archive"),
     (_latest_across_archives, "is later"),
     (
@@ -108,6 +116,10 @@ RULES: tuple[tuple[Rule, str], ...] = (
     (lambda files: _latest(files), "is later"),
     (_greatest(lambda file: -_depth(file)), "is in fewer folders"),
     (_only(lambda file: file.place.parent.name == "exercises"), "is in `exercises`"),
+    (
+        _greatest(lambda file: _numbers_apart(file.name) if file.beside == 1 else []),
+        "is a later version by its name",
+    ),
     (_only(lambda file: file.name == file.means), "has the exact name"),
     (lambda files: [min(files, key=lambda file: file.path)], "comes first by its name"),
 )
@@ -138,9 +150,12 @@ def _numbers_apart(path: str) -> list[tuple[int, str]]:
 
 
 def _is_stub(file: SubmittedFile) -> bool:
+    return is_stub(file.read(LONGEST_STUB), str(file.means).partition(".")[0])
+
+
+def is_stub(data: bytes, stem: str) -> bool:
     """Whether a file is a day's stub, whatever its line endings."""
-    stub = _stub(str(file.means).partition(".")[0])
-    return bool(stub) and file.read(2 * len(stub)).replace(b"\r\n", b"\n") == stub
+    return bool(data) and data.replace(b"\r\n", b"\n") == _stub(stem)
 
 
 @functools.cache

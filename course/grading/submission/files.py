@@ -8,13 +8,14 @@ import functools
 import itertools
 import os
 import stat
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 from zipfile import ZipFile
 
-from course.checks.answer_files import largest
+from course.checks.answer_files import LARGEST_NOTEBOOK, largest
 from course.grading.submission.archives import (
     class_zip,
     demand_safe,
@@ -34,18 +35,20 @@ from course.grading.submission.limits import (
     is_hidden,
     is_seen,
     linked_to,
+    shown,
 )
-from course.grading.submission.names import meaning
+from course.grading.submission.names import Reading, reading
 from course.grading.submission.sources import Source, is_archive
 
 LONGEST_PATH = 300  # characters of a path in a report
 
 
 class Archive(NamedTuple):
-    """An archive among a learner's files, and when it was made, if that is known."""
+    """An archive among a learner's files, when it was made, if known, and how many it is in, with itself."""
 
     path: str
     time: float | None
+    depth: int
 
 
 @dataclass(frozen=True)
@@ -58,7 +61,8 @@ class SubmittedFile:
         time: the modification time in seconds, if known.
         rank: greater for later submissions, if the download says so.
         archive: the archive that contains it.
-        renames: see `meaning`.
+        renames: see `reading`.
+        closed: why an archive was not opened.
     """
 
     path: str
@@ -67,20 +71,39 @@ class SubmittedFile:
     rank: int = 0
     archive: Archive | None = None
     renames: Mapping[str, str] = field(default_factory=dict)
+    closed: str = ""
 
     @property
     def name(self) -> str:
         return self.path.rpartition("/")[2]
 
     @functools.cached_property
+    def _reading(self) -> Reading | None:
+        return reading(self.name, self.renames)
+
+    @property
     def means(self) -> str | None:
         """The day's file that it is by its name, or nearly."""
-        return meaning(self.name, self.renames)
+        return self._reading.name if self._reading else None
+
+    @property
+    def beside(self) -> int:
+        """How much its name has beside a day's, as in a `Reading`."""
+        return self._reading.beside if self._reading else 0
+
+    @property
+    def packed(self) -> int:
+        """How many archives it is in."""
+        return self.archive.depth if self.archive else 0
 
     @property
     def most_read(self) -> int:
         """The bytes of an answer that are read: one more than it may have."""
         return largest(str(self.means)) + 1
+
+    @property
+    def is_notebook(self) -> bool:
+        return (self.means or self.name.lower()).endswith(".ipynb")
 
     @property
     def shown_path(self) -> str:
@@ -96,30 +119,73 @@ class SubmittedFile:
 # --- Archives -------------------------------------------------------------------------------------
 
 
+TOO_DEEP = "it is in an archive within an archive."
+
+
 def unpacked(files: list[SubmittedFile]) -> list[SubmittedFile]:
-    """Return the files with archives replaced by their contents, an archive counting as a folder."""
-    archives = [file for file in files if is_archive(file.path)]
-    if len(archives) > MOST_ARCHIVES:
+    """Return the files with archives replaced by their contents, an archive counting as a folder.
+
+    Archives in an archive come last. One that is unsafe or too large stays closed, for it may be anything
+    that a learner packed with their work.
+    """
+    found: list[SubmittedFile] = []
+    used, size, count, waiting = Used(), 0, 0, deque(files)
+    while waiting:
+        file = waiting.popleft()
+        if not is_archive(file.path):
+            found.append(file)
+            continue
+        try:
+            if file.packed > 1:
+                raise SubmissionRefused(TOO_DEEP)
+            data = file.read(LARGEST_ARCHIVE + 1)
+            count, size = count + 1, len(data) + (0 if file.packed else size)
+            _demand_little(file.path, count, size)
+            waiting += _opened(file, data, used)
+        except SubmissionRefused as error:
+            if not file.packed:
+                raise
+            found.append(dataclasses.replace(file, closed=f"it was not opened: {error}"))
+    return found
+
+
+def _demand_little(path: str, count: int, size: int) -> None:
+    if count > MOST_ARCHIVES:
         raise SubmissionRefused(
             f"It holds more than {MOST_ARCHIVES} archives: one for each day is enough."
         )
-    used = Used()
-    found = [file for file in files if not is_archive(file.path)]
-    for file in archives:
-        entries = unpack(file.path, file.read(LARGEST_ARCHIVE + 1), used, file.renames)
-        archive = Archive(file.path, file.time)
-        found += [
-            SubmittedFile(
-                f"{file.path}/{entry.path}",
-                functools.partial(_first, entry.data or b""),
-                entry.time,
-                file.rank,
-                archive,
-                file.renames,
-            )
-            for entry in entries
-        ]
-    return found
+    if size > LARGEST_ARCHIVE:
+        most = LARGEST_ARCHIVE // 10**6
+        raise SubmissionRefused(
+            f"{shown(path)} is larger than {most} MB: hand in the exercises alone."
+        )
+
+
+def _opened(file: SubmittedFile, data: bytes, used: Used) -> list[SubmittedFile]:
+    """Return the files in an archive."""
+    archive = Archive(file.path, file.time, file.packed + 1)
+
+    def wanted(path: str) -> int:
+        if not is_seen(path):
+            return 0
+        if is_archive(path):
+            return LARGEST_ARCHIVE + 1 if archive.depth == 1 else 0
+        if path.lower().endswith(".ipynb"):  # it may be for several days
+            return LARGEST_NOTEBOOK + 1
+        found = reading(path.rpartition("/")[2], file.renames)
+        return largest(found.name) + 1 if found else 0
+
+    return [
+        SubmittedFile(
+            f"{file.path}/{entry.path}",
+            functools.partial(_first, entry.data or b""),
+            entry.time,
+            file.rank,
+            archive,
+            file.renames,
+        )
+        for entry in unpack(file.path, data, used, wanted)
+    ]
 
 
 def _first(data: bytes, most: int) -> bytes:
@@ -158,6 +224,7 @@ def _on_disk(path: Path, name: str, rank: int) -> Iterator[SubmittedFile]:
     if not stat.S_ISDIR(found.st_mode):
         yield SubmittedFile(name, functools.partial(_read_file, path), found.st_mtime, rank)
         return
+    start = name if name.endswith("/") else ""
     count = 0
     links: list[tuple[str, str]] = []
     plain: dict[str, SubmittedFile] = {}
@@ -185,7 +252,7 @@ def _on_disk(path: Path, name: str, rank: int) -> Iterator[SubmittedFile]:
     for inner, target in links:
         file = plain[linked_to(inner, target, plain)]
         plain[inner] = dataclasses.replace(file, path=inner)
-    yield from plain.values()
+    yield from (dataclasses.replace(one, path=start + one.path) for one in plain.values())
 
 
 def _read_file(path: Path, most: int) -> bytes:

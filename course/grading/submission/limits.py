@@ -5,11 +5,8 @@ from __future__ import annotations
 import posixpath
 import re
 import stat
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from dataclasses import dataclass
-
-from course.checks.answer_files import largest
-from course.grading.submission.names import meaning
 
 MOST_ENTRIES = 5_000  # of a submission, folders counted
 MOST_UNPACKED = 100_000_000  # bytes that an archive may hold
@@ -30,12 +27,6 @@ def is_hidden(name: str) -> bool:
 def is_seen(path: str) -> bool:
     """Whether nothing on the way to a file is hidden."""
     return not any(map(is_hidden, path.split("/")))
-
-
-def most_read(path: str, renames: Mapping[str, str]) -> int:
-    """The bytes of a file that are read: one more than an answer may have; 0 of what is none by its name."""
-    means = meaning(path.rpartition("/")[2], renames) if is_seen(path) else None
-    return largest(means) + 1 if means else 0
 
 
 def inside(name: str) -> str:
@@ -71,12 +62,10 @@ class Used:
     Attributes:
         entries: files and folders.
         unpacked: bytes.
-        packed: bytes of the archives themselves.
     """
 
     entries: int = 0
     unpacked: int = 0
-    packed: int = 0
 
     def demand_few(self, entries: int) -> None:
         demand_few(self.entries + entries)

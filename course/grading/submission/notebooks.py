@@ -1,4 +1,4 @@
-"""Notebooks whose answer cells are not tagged: an answer is made of the lines that define the exercises.
+"""Notebooks without tags, or for several days: answers are made of the lines that define the exercises.
 
 Which lines these are is found in the sandbox (`gather` in `analysis.py`), where hostile text may be
 parsed; from there come numbers alone. The lines are cut out here, of what was handed in.
@@ -7,17 +7,20 @@ parsed; from there come numbers alone. The lines are cut out here, of what was h
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterable
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
-from course.checks.answer_files import LARGEST_FILE
-from course.curriculum import ANSWER_TAG, Day
-from course.grading.submission.choosing import FileNote
+from course.checks.answer_files import LARGEST_FILE, Unreadable, decoded
+from course.curriculum import ANSWER_TAG, DAYS, Day
+from course.grading.submission.choosing import CHOSEN, UNDERSTOOD, FileNote, is_stub
+from course.grading.submission.limits import shown
 from course.grading.submission.taking import MOST_TOLD, Taken
 
 Span = tuple[int, int, int]
 """The number of a code cell from 0 on, and a half-open range of its lines."""
+HEADING = re.compile(r"^ {0,3}#.*\bday[ _]?0*([1-9][0-9]?)\b", re.MULTILINE | re.IGNORECASE)
 
 
 def gathered(
@@ -25,31 +28,41 @@ def gathered(
 ) -> Taken:
     """Return what was taken with an answer made from each untagged notebook, or without that notebook.
 
+    A notebook that is no day's by its name is for all days that it defines and that no other file is for, a
+    stub aside.
+
     Args:
         taken: what `take` returned.
         days: those that are graded.
         gather: returns a notebook of the cells' lines that define the day's exercises, empty if none do, or
             None on failure.
     """
-    made: dict[str, tuple[bytes, str]] = {}
-    for day in days:
-        name = f"{day.stem}.ipynb"
-        cells = untagged_cells(taken.files[name]) if name in taken.files else None
-        if cells is not None:
-            answer = gather(cells, day)
-            made[name] = answer or b"", _why(answer, day)
-    useless = [name for name, (answer, _) in made.items() if not answer]
+    files, ignored, used = dict(taken.files), taken.ignored, set()
     notes = {one.name: one for one in taken.taken}
-    for name, (_, why) in made.items():
-        notes[name] = replace(notes[name], why="; ".join(filter(None, (notes[name].why, why))))
-    dropped = [FileNote(notes.pop(name).path, "", made[name][1]) for name in useless]
-    files = taken.files | {name: answer for name, (answer, _) in made.items()}
-    return Taken(
-        {name: data for name, data in files.items() if name not in useless},
-        list(notes.values()),
-        [*reversed(dropped), *taken.ignored][:MOST_TOLD],
-        taken.ignored_count + len(dropped),
-    )
+    books = {path: _cells(data) or [] for path, data in taken.notebooks.items()}
+    for day in days:
+        name, script = f"{day.stem}.ipynb", f"{day.stem}.py"
+        if name in files and (cells := untagged_cells(files[name])) is not None:
+            answer, note = gather(cells, day), notes[name]
+            if answer:
+                why = "; ".join(filter(None, (note.why, _why(answer, day))))
+                files[name], notes[name] = answer, replace(note, why=why)
+            else:
+                del files[name], notes[name]
+                ignored = [FileNote(note.path, "", _why(answer, day)), *ignored]
+        elif name not in files and (script not in files or is_stub(files[script], day.stem)):
+            for path, book in books.items():
+                if (cells := _cells_for(book, day)) and (answer := gather(cells, day)):
+                    files[name], why = answer, f"its cells for day {day.number}, {UNDERSTOOD}"
+                    notes[name] = FileNote(path, name, why)
+                    used.add(path)
+                    if files.pop(script, None):
+                        why = f"{shown(path)}{CHOSEN}is more than the stub"
+                        ignored = [FileNote(notes.pop(script).path, "", why), *ignored]
+                    break
+    ignored = [one for one in ignored if one.path not in used]
+    count = taken.ignored_count + len(taken.files.keys() - files.keys()) - len(used)
+    return Taken(files, list(notes.values()), ignored[:MOST_TOLD], count)
 
 
 def _why(answer: bytes | None, day: Day) -> str:
@@ -61,18 +74,68 @@ def _why(answer: bytes | None, day: Day) -> str:
     return f"no cell has the tag `answer`, and none defines {exercises}"
 
 
+class _Cell(NamedTuple):
+    """A cell of a notebook, and the number of the day that it is a heading of, or 0."""
+
+    is_code: bool
+    tagged: bool
+    source: str
+    heading: int
+
+    def defines(self, names: Iterable[str]) -> bool:
+        """Whether a line of it seems to define one of these names: no parser reads it here."""
+        pattern = rf"^(?:async def|def|class)[ ]+(?:{'|'.join(names)})\b"
+        return self.is_code and bool(re.search(pattern, self.source, re.MULTILINE))
+
+
 def untagged_cells(data: bytes) -> list[str] | None:
     """The code cells of a notebook; None if some are tagged, or it is no notebook that can be read."""
+    cells = _cells(data)
+    if cells is None or any(cell.tagged for cell in cells):
+        return None
+    return [cell.source for cell in cells if cell.is_code]
+
+
+def _cells_for(cells: list[_Cell], day: Day) -> list[str]:
+    """The code cells of a notebook for several days that a day's answer is to be gathered from; or none.
+
+    Of cells that define the exercises the tagged ones count, if there are any. As the last definition of a
+    name counts, cells end before the next day's heading, or where there are no headings, before the second
+    definition of what a later day defines as well.
+    """
+    if any(cell.tagged and cell.defines(day.exercises) for cell in cells):
+        cells = [cell for cell in cells if cell.tagged or not cell.defines(day.exercises)]
+    headings = [(at, cell.heading) for at, cell in enumerate(cells) if cell.heading]
+    own = [at for at, number in headings if number == day.number]
+    ends = [at for at, _ in headings if own and at > own[-1]]
+    if headings:
+        cells = cells[: ends[0] if ends else len(cells)] if own else []
+    else:
+        later = {name for one in DAYS if one.number > day.number for name in one.exercises}
+        for name in later.intersection(day.exercises):
+            others = [at for at, cell in enumerate(cells) if cell.defines([name])][1:]
+            cells = cells[: others[0]] if others else cells
+    if not any(cell.defines(day.exercises) for cell in cells):
+        return []
+    return [cell.source for cell in cells if cell.is_code]
+
+
+def _cells(data: bytes) -> list[_Cell] | None:
+    """The cells of a notebook; None of what is no notebook that can be read."""
     if len(data) > LARGEST_FILE:
         return None
     try:
-        cells = json.loads(data.decode("utf-8-sig"))["cells"]
-        code = [cell for cell in cells if cell["cell_type"] == "code"]
-        if any(ANSWER_TAG in cell["metadata"].get("tags", []) for cell in code):
-            return None
-        return [_lines_ended("".join(cell["source"])) for cell in code]
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        return [_cell(cell) for cell in json.loads(decoded(data, ".ipynb"))["cells"]]
+    except (Unreadable, ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return None
+
+
+def _cell(cell: dict[str, Any]) -> _Cell:
+    is_code = cell["cell_type"] == "code"
+    source = _lines_ended("".join(cell["source"]))
+    found = None if is_code else HEADING.search(source)
+    tagged = is_code and ANSWER_TAG in cell["metadata"].get("tags", [])
+    return _Cell(is_code, tagged, source, int(found[1]) if found else 0)
 
 
 def as_answer(cells: list[str], spans: list[Span]) -> bytes:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import itertools
 import os
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import Any, NamedTuple, Self, TypeVar
 
@@ -31,13 +33,15 @@ class Source:
     Attributes:
         learner: whose it is; no two of a class have the same.
         paths: a folder, an archive, or single files; where there are members, the zip of the class.
-        names: what the learner called each of the members or else of the paths.
+        names: what the learner called each of the members or else of the paths; with a `/` behind, a folder
+            that stands before its files.
         members: this learner's entries in the zip of the class.
         ranks: for each of them a number, greater for what was handed in later; none where the download
             does not tell.
         earlier: names of files that were handed in again, and are no more in the paths or members.
         late: whether Canvas says so.
         unclear: the learners whose it may be, by the readings of a file's name; nothing where that is clear.
+        numbers: those under which one name handed in, where there are several: it may be two learners'.
         system: where the download is from, `Canvas` or `Moodle`, and else nothing.
         back: what it wants a file of feedback for this learner to be called; nothing if it takes none.
         renames: unusual names, and the days' files that they mean: an instructor has said so.
@@ -51,6 +55,7 @@ class Source:
     earlier: tuple[str, ...] = ()
     late: bool = False
     unclear: tuple[str, ...] = ()
+    numbers: tuple[str, ...] = ()
     system: str = ""
     back: str = ""
     renames: tuple[tuple[str, str], ...] = ()
@@ -122,6 +127,19 @@ OF_MOODLE = re.compile(
     re.DOTALL,
 )
 
+# As Brightspace names a folder, and without folders a file: `<number>-<number> - Full Name - Nov 21, 2026
+# 909 AM`, the date as its language has it. Another folder is a resubmission.
+OF_BRIGHTSPACE = re.compile(
+    r"(?P<number>[0-9]+)-[0-9]+ - (?P<learner>.+?) - (?P<date>[^\W\d]+ [0-9]+|[0-9]+ [^\W\d]+),? "
+    r"(?P<year>[0-9]{4}) (?P<clock>[0-9]{3,4})(?: ?(?P<half>[AP]M))?(?: - (?P<file>.+))?",
+    re.DOTALL,
+)
+# As Blackboard names the files of all: `<assignment>_<user>_attempt_2026-11-21-09-09-00_<file>`, or `.txt`
+# behind the time for what was typed into a page. Assignment and user may have underscores.
+OF_BLACKBOARD = re.compile(
+    r"(?P<head>.+?)_attempt_(?P<when>[0-9]{4}(?:-[0-9]{2}){5})(?:_(?P<file>.+)|\.txt)", re.DOTALL
+)
+
 FEEDBACK = "feedback.html"
 
 
@@ -131,7 +149,7 @@ class _Handed(NamedTuple):
     Attributes:
         learner: whose it is.
         entry: its name there.
-        name: what the learner called it.
+        name: what the learner called it; see `Source.names`.
         rank: greater for what was handed in later, 0 where nothing tells.
     """
 
@@ -152,8 +170,8 @@ def find_sources(submissions: Path) -> list[Source]:
     """Everybody's submission, in the order of their names. Nothing of theirs is opened.
 
     Args:
-        submissions: a folder with a folder or an archive for each learner; or what Canvas or Moodle
-            gives for download, a zip or that unpacked.
+        submissions: a folder with a folder or an archive for each learner; or what Canvas, Moodle,
+            Brightspace or Blackboard gives for download, a zip or that unpacked.
 
     Raises:
         NothingHandedIn: there is nothing of the kind.
@@ -166,7 +184,8 @@ def find_sources(submissions: Path) -> list[Source]:
     if not sources:
         raise NothingHandedIn(
             f"{submissions} holds no submission. It should hold a folder or an archive "
-            f"({', '.join(ARCHIVES)}) for each learner, or be what Canvas or Moodle gives for download."
+            f"({', '.join(ARCHIVES)}) for each learner, or be what Canvas, Moodle, Brightspace or Blackboard "
+            "gives for download."
         )
     for learner, count in Counter(source.learner for source in sources).items():
         if count > 1:
@@ -210,7 +229,10 @@ def _in_zip(path: Path) -> list[Source]:
     sources = []
     for things, fields in _by_learner(is_folder, path):
         found = {
-            member: (rest or thing.name, thing.rank)
+            member: (
+                thing.name + rest if thing.name.endswith("/") else rest or thing.name,
+                thing.rank,
+            )
             for thing in things
             for member, rest in inside[thing.entry].items()
         }
@@ -233,13 +255,21 @@ def _by_learner(is_folder: Mapping[str, bool], where: Path) -> list[_Group]:
     """
     names = sorted(name for name in is_folder if not is_hidden(name))
     moodle = [found for name in names if (found := OF_MOODLE.fullmatch(name))]
-    names = [name for name in names if not OF_MOODLE.fullmatch(name)]
+    brightspace = [found for name in names if (found := OF_BRIGHTSPACE.fullmatch(name))]
     files = [name for name in names if not is_folder[name]]
-    canvas = _canvas(files, alone=len(files) == len(names) and not moodle)
+    blackboard = [found for name in files if (found := OF_BLACKBOARD.fullmatch(name))]
+    if len(blackboard) < sum(map(_may_be_an_answer, files)):
+        blackboard = []  # learners of another system chose such names
+    known = {found.string for found in (*moodle, *brightspace, *blackboard)}
+    names = [name for name in names if name not in known]
+    files = [name for name in names if not is_folder[name]]
+    canvas = _canvas(files, alone=len(files) == len(names) and not known)
     of_canvas = {one.entry for one in canvas}
     others = {name: is_folder[name] for name in names if name not in of_canvas}
     return [
         *map(_of_moodle, _in_groups(moodle, lambda one: one["learner"])),
+        *map(_of_brightspace, _in_groups(brightspace, lambda one: one["learner"])),
+        *_of_blackboard(_in_groups(blackboard, lambda one: one["head"])),
         *map(_of_canvas, _in_groups(canvas, lambda one: one.learner)),
         *(_Group([thing], {}) for thing in _by_name(others, where)),
     ]
@@ -262,6 +292,46 @@ def _of_moodle(found: list[Match]) -> _Group:
     folder = first["head"] + ("_" if first["rest"] else "")
     back = f"{folder}/{FEEDBACK}" if first["number"] else ""
     return _Group(things, {"system": MOODLE, "back": back})
+
+
+def _of_brightspace(found: list[Match]) -> _Group:
+    """What one name handed in, in one folder or several."""
+    things = [
+        _Handed(one["learner"], one.string, one["file"] or f"{one.string}/", _moment(one))
+        for one in found
+    ]
+    numbers = tuple(dict.fromkeys(one["number"] for one in found))
+    return _Group(things, {"numbers": numbers if len(numbers) > 1 else ()})
+
+
+def _moment(found: Match) -> int:
+    """When something was handed in, as a number that grows; 0 where its language is not English."""
+    month, day = sorted(found["date"].split(), key=str.isdecimal)
+    text = f"{month[:3]} {day} {found['year']} {found['clock']:0>4}{found['half'] or ''}"
+    with contextlib.suppress(ValueError):
+        when = datetime.strptime(text, f"%b %d %Y {'%I%M%p' if found['half'] else '%H%M'}")
+        return int(f"{when:%Y%m%d%H%M}")
+    return 0
+
+
+def _of_blackboard(groups: list[list[Match]]) -> Iterator[_Group]:
+    """What each handed in, in one attempt or several: names start alike, up to the user's."""
+    heads = [found[0]["head"].split("_") for found in groups]
+    columns = zip(*(one[:-1] for one in heads), strict=False)
+    alike = list(itertools.takewhile(lambda words: len(set(words)) == 1, columns))
+    for head, found in zip(heads, groups, strict=True):
+        who = "_".join(head[len(alike) :])
+        yield _Group([_of_attempt(who, one) for one in found], {})
+
+
+def _of_attempt(who: str, found: Match) -> _Handed:
+    when, file = found["when"], found["file"]
+    name = f"{when}/{file}" if file else found.string
+    return _Handed(who, found.string, name, int(when.replace("-", "")))
+
+
+def _may_be_an_answer(name: str) -> bool:
+    return name.lower().endswith(ENDINGS) or is_archive(name)
 
 
 class _OfCanvas(NamedTuple):
@@ -291,7 +361,7 @@ def _canvas(files: list[str], alone: bool) -> list[_OfCanvas]:
     Where neither an archive nor a day's file is among them, they must be `alone`, and all named so.
     """
     readings = {name: found for name in files if (found := _readings(name))}
-    telling = [name for name in readings if name.lower().endswith(ENDINGS) or is_archive(name)]
+    telling = list(filter(_may_be_an_answer, readings))
     needed = [name for name in files if is_archive(name)] if telling else files
     if not all(name in readings for name in needed) or not (telling or alone):
         return []

@@ -12,13 +12,13 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from course.checks.answer_files import LARGEST_FILE, without_outputs
+from course.checks.answer_files import LARGEST_FILE, LARGEST_NOTEBOOK, without_outputs
 from course.curriculum import DAYS, Day
-from course.grading.submission.choosing import FileNote, choose
+from course.grading.submission.choosing import UNDERSTOOD, FileNote, choose
 from course.grading.submission.files import SubmittedFile, files_of, unpacked
 from course.grading.submission.limits import SubmissionRefused, shown
 from course.grading.submission.names import nearest
-from course.grading.submission.sources import Source, is_archive
+from course.grading.submission.sources import Source
 
 NOT_THEIRS = ("lessons", "my", "solutions", "tests")  # folders beside the course's `exercises`
 
@@ -27,6 +27,7 @@ OUR_TROUBLE = {errno.EIO, errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ESTALE
 
 MOST_TOLD = 60  # files that were not taken, of which each is named
 MOST_NAMED = 5  # in a sentence
+MOST_NOTEBOOKS = 3  # that are no day's by their names
 
 
 @dataclass(frozen=True)
@@ -38,12 +39,14 @@ class Taken:
         taken: a note on each of them.
         ignored: notes on the first files that were not taken, those with similar names first.
         ignored_count: the number of files that were not taken.
+        notebooks: by their paths those of no day, which may be for several; the newest first.
     """
 
     files: dict[str, bytes]
     taken: list[FileNote] = field(default_factory=list)
     ignored: list[FileNote] = field(default_factory=list)
     ignored_count: int = 0
+    notebooks: dict[str, bytes] = field(default_factory=dict)
 
 
 def take(source: Source) -> Taken:
@@ -107,17 +110,30 @@ def _take(files: list[SubmittedFile], earlier: Collection[str]) -> Taken:
     data, taken, ignored = {}, [], []
     for _, candidates in sorted(by_day.items()):
         chosen, losers = choose(candidates)
-        name, content = str(chosen.means), chosen.read(chosen.most_read)
-        if len(content) > LARGEST_FILE and name.endswith(".ipynb"):
-            content = without_outputs(content)
-        data[name] = content[: LARGEST_FILE + 1]
+        name = str(chosen.means)
+        data[name] = _content(chosen)
+        why = "" if chosen.name == name else f"taken as {name}"
         taken.append(
-            FileNote(chosen.shown_path, name, "" if chosen.name == name else f"taken as {name}")
+            FileNote(chosen.shown_path, name, f"{why}, {UNDERSTOOD}" if chosen.beside else why)
         )
         ignored += losers
     ignored += [FileNote(name, "", "it was handed in again") for name in earlier]
     ignored += _strange(rest, strangers)
-    return Taken(data, taken, ignored[:MOST_TOLD], len(ignored))
+    return Taken(data, taken, ignored[:MOST_TOLD], len(ignored), _notebooks(rest, strangers))
+
+
+def _content(file: SubmittedFile) -> bytes:
+    """Return what counts of a file, and of one that is too large one byte more than it may have."""
+    content = file.read(LARGEST_NOTEBOOK + 1 if file.is_notebook else LARGEST_FILE + 1)
+    if len(content) > LARGEST_FILE and file.is_notebook:
+        content = without_outputs(content)
+    return content[: LARGEST_FILE + 1]
+
+
+def _notebooks(files: list[SubmittedFile], strangers: Collection[str]) -> dict[str, bytes]:
+    found = [one for one in files if one.is_notebook and one.path not in strangers]
+    found.sort(key=lambda one: (one.rank, one.time or 0.0), reverse=True)
+    return {one.shown_path: _content(one) for one in found[:MOST_NOTEBOOKS]}
 
 
 def _strange(files: list[SubmittedFile], strangers: Collection[str]) -> list[FileNote]:
@@ -127,10 +143,8 @@ def _strange(files: list[SubmittedFile], strangers: Collection[str]) -> list[Fil
     for number, file in enumerate(files):
         if file.path in strangers:
             notes.append(FileNote(file.shown_path, "", "it belongs to the course"))
-        elif file.archive and is_archive(file.path):
-            notes.append(
-                FileNote(file.shown_path, "", "an archive within an archive is not opened")
-            )
+        elif file.closed:
+            notes.append(FileNote(file.shown_path, "", file.closed))
         else:
             near = nearest(file.name, ready) if number < 2 * MOST_TOLD else None
             notes.append(FileNote(file.shown_path, near or "", ""))

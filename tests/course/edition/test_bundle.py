@@ -16,12 +16,13 @@ from course.checks.seeing import check_inputs, see
 from course.cli import app
 from course.curriculum import BY_NUMBER, DAYS, LAST_DAY, ROOT, day_of_definition, module_of
 from course.edition import bundle_command as commands
-from course.edition.bundle import UNFINISHED, bundle
+from course.edition.bundle import NO_HINTS, UNFINISHED, bundle
 from course.judging import recorded, truth
 from course.judging.judge import Judge
 from course.judging.misconceptions import load_misconceptions
 from course.judging.recorded import record
 from course.judging.truth import Truth
+from course.references import editions
 from course.references.editions import released_part
 from course.references.stubs import stub_text
 from course.references.text import definition_text
@@ -174,6 +175,21 @@ def test_no_solution_no_wrong_answers(edition):
         assert part not in names
     for room in ("assembly", "edition"):
         assert f"course/{room}" not in names
+
+
+def test_the_graders_python_is_named(edition, monkeypatch, tmp_path):
+    """In its README; and who has a newer one is warned."""
+    version = "{}.{}".format(*sys.version_info)
+    assert (edition / "recorded" / "python.txt").read_text(encoding="utf-8") == version
+    readme = (edition / "README.md").read_text(encoding="utf-8")
+    assert f"graded by Python {version}:" in " ".join(readme.split())
+    monkeypatch.setattr(editions, "GRADER", tmp_path / "python.txt")
+    said = []
+    for grader in (version, "3.99", "3.9"):
+        (tmp_path / "python.txt").write_text(grader, encoding="utf-8")
+        said.append(editions.graders_python())
+    assert said[:2] == ["", ""]
+    assert "graded by Python 3.9, which reads no newer syntax" in said[2]
 
 
 FILES = sorted({file for day in READY for file in day.references})
@@ -370,10 +386,11 @@ def test_days_that_build_on_days_not_done(run, built_on_others):
 
 @pytest.mark.by_turn
 def test_an_edition_of_chosen_days(tmp_path, monkeypatch):
-    """It holds these alone. What lies between them is given; what comes after is not there."""
+    """It holds these alone. What lies between them is given; what comes after is not there, and no hints of
+    days that are not released where they were not asked for."""
     monkeypatch.setenv("COURSE_CACHE", str(tmp_path / "cache"))
     with recorded_in_haste([23]):
-        bundle(tmp_path / "edition", 9, lambda day: None, listed_days("1-9,23"))
+        bundle(tmp_path / "edition", 9, lambda day: None, listed_days("1-9,23"), hints=False)
     edition = tmp_path / "edition"
     stems = {day.stem for day in listed_days("1-9,23")}
     assert {path.stem for path in (edition / "exercises").glob("day*.py")} == stems
@@ -383,6 +400,9 @@ def test_an_edition_of_chosen_days(tmp_path, monkeypatch):
     assert "class GPT(" not in (edition / "variants/gpt.py").read_text(encoding="utf-8")
     assert "def rotate" not in (edition / "variants/rope.py").read_text(encoding="utf-8")
     run = runner(edition)
+    first, last = run.several(("hint", "9"), ("hint", "23", "GPT"))
+    assert NO_HINTS not in " ".join(first.stdout.split())
+    assert NO_HINTS in " ".join(last.stdout.split())
     assert check(run, 23)["status"] == "not_started"
     run.write(23, solution(23))
     assert check(run, 23)["status"] == "passed"

@@ -1,16 +1,22 @@
 """What is told of an answer without running it."""
 
+import _thread
 import ast
+import asyncio
 import json
 import textwrap
+import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+import torch
 
 from course.checks.answer_files import read_answer
 from course.curriculum import DAYS, ROOT
 from course.grading.analysis import TAMPERING, fingerprints, gather, serve, shortcuts
 from course.grading.submission.notebooks import as_answer, untagged_cells
+from course.workers.tracing import OUT_OF_SIGHT, tracing_calls
 
 READY = [day for day in DAYS if day.ready]
 
@@ -44,6 +50,14 @@ def found(source, day=8):
             (1, "torch.nn.modules.activation.MultiheadAttention"),
         ),
         ("import course.judge", (1, "course.judge")),
+        ("import sys\nsys.path.append(sys.base_prefix)", (2, "sys.path")),
+        ("from importlib import import_module as m", (1, "importlib.import_module")),
+        ("from concurrent.futures import ThreadPoolExecutor", (1, "concurrent.futures")),
+        (
+            "import torch.nn.functional as F\ngetattr(F, 'lin' + 'ear')",
+            (2, "torch.nn.functional.get"),
+        ),
+        ("import torch\ngetattr(torch.nn, 'Transformer')", (2, "torch.nn.Transformer")),
     ],
 )
 def test_shortcuts_and_tampering(source, what):
@@ -102,11 +116,36 @@ def test_right_answers(day):
 
 
 def test_fingerprints_see_through_new_names():
-    """Other names, comments, numbers and layout change nothing; another order of work does."""
+    """Other names, comments, numbers and layout change the first only; another order of work the others."""
     one = read_answer(DAYS[1].solution)
     renamed = one.replace("scores", "energies").replace("weights", "alphas") + "\n# mine\n"
-    assert fingerprints(one) == fingerprints(renamed)
-    assert fingerprints(one) != fingerprints(read_answer(DAYS[2].solution))
+    assert fingerprints(one)[1:] == fingerprints(renamed)[1:]
+    assert fingerprints(one)[0] == fingerprints(f"{one}\n# mine\n")[0] != fingerprints(renamed)[0]
+    assert fingerprints(one)[1:] != fingerprints(read_answer(DAYS[2].solution))[1:]
+
+
+PLAIN = "def f(a):\n    b = a @ g(a.T)\n    return h(b)\n"
+
+
+@pytest.mark.parametrize(
+    "hidden",
+    [
+        "def f(a: 'x') -> 'y':\n    'It.'\n    b: int = a @ g(a.T)\n    c: int\n    return h(b)\n",
+        "def f(a):\n    b = a @ g(a.T)\n    _ = len(a)\n    a\n    c = a\n    c += 1\n    return h(b)\n",
+        "def f(a):\n    b = (a, 0)[0] @ [0, g][-1]((a if 1 else 0).T)\n    if 1:\n        return h(b)\n",
+        "def i(x):\n    return x\ndef f(a):\n    b = i(a) @ g((lambda x: x)(a).T)\n    return h(b * 1)\n",
+    ],
+    ids=["annotated", "without effect", "wrapped", "called"],
+)
+def test_fingerprints_see_through_what_does_nothing(hidden):
+    """Nothing that only hides where code is from changes even the hash of all of it."""
+    assert fingerprints(hidden) == fingerprints(PLAIN)
+
+
+@pytest.mark.parametrize("other", ["return (0, h)[0](b.T)", "return -h(b)", "b = h(b)"])
+def test_fingerprints_keep_what_does_something(other):
+    """Another attribute, operator or statement is other code."""
+    assert fingerprints(PLAIN) != fingerprints(PLAIN.replace("return h(b)", other))
 
 
 def test_a_common_stretch_always_shows():
@@ -114,7 +153,7 @@ def test_a_common_stretch_always_shows():
     common = "total = left[i] + right[j] * factor(k)\n"
     one = fingerprints("import os\nos.getcwd()\n" + common + "for i in range(3): pass\n")
     other = fingerprints("class A: pass\n\n" + common + "while True: break\n")
-    assert set(one) & set(other)
+    assert set(one[1:]) & set(other[1:])
 
 
 def test_files_that_cannot_be_read(tmp_path):
@@ -140,8 +179,60 @@ def test_what_python_reads_is_looked_through(tmp_path):
     paths = {name: [2, str(tmp_path / name)] for name in ("a.py", "deep.py")}
     serve({"analyze": paths}, sent.append)
     assert sent[0]["shortcuts"] == [(2, "gc")]
-    assert set(fingerprints(solution)) - set(sent[0]["fingerprints"]) == set()
+    assert set(fingerprints(solution)[1:]) <= set(sent[0]["fingerprints"])
     assert [one["unseen"] for one in sent] == [False, True]
+
+
+# --- Calls while an answer runs ---------------------------------------------------------------------
+
+
+def in_a_bare_thread(call):
+    done = _thread.allocate_lock()
+    done.acquire()
+    _thread.start_new_thread(lambda: (call(), done.release()), ())
+    assert done.acquire(timeout=60)
+
+
+def in_a_timer(call):
+    timer = threading.Timer(0, call)
+    timer.start()
+    timer.join()
+
+
+def in_a_pool(call):
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(call).result()
+
+
+def out_of_sight(call):
+    def hidden():
+        with torch._C.DisableTorchFunction():
+            call()
+
+    in_a_pool(hidden)
+
+
+NORM = "torch.nn.functional.layer_norm"
+
+
+@pytest.mark.parametrize(
+    ("run", "called"),
+    [
+        (lambda call: call(), [NORM]),
+        (in_a_bare_thread, [NORM]),
+        (in_a_timer, [NORM]),
+        (in_a_pool, [NORM]),
+        (lambda call: asyncio.run(asyncio.to_thread(call)), [NORM]),
+        (out_of_sight, [OUT_OF_SIGHT]),
+    ],
+)
+def test_calls_are_traced_in_every_thread(run, called):
+    """Whatever starts the thread, as long as the trace lasts; afterwards threads start as before."""
+    before = _thread.start_new_thread, threading._start_new_thread
+    with tracing_calls([NORM]) as trace:
+        run(lambda: torch.nn.functional.layer_norm(torch.ones(2, 4), (4,)))
+        assert trace.so_far() == called
+    assert (_thread.start_new_thread, threading._start_new_thread) == before
 
 
 # --- Notebooks without tags -------------------------------------------------------------------------

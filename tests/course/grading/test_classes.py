@@ -158,9 +158,12 @@ LEARNERS = {
     "late": Learner(BOTH, ("1", "1"), late=True),
     "unsafe": Learner({"x.zip": zip_of({"../x": b""})}, told=("leads out",), verdict="refused"),
     "misspelled": Learner(
-        {"day01_softmax.py": WRONG_ONE, "day02_atention.py": TWO},
-        ("0", ""),
-        ("day02_atention.py is nearest to day02_attention.py",),
+        {"day01_softmax.py": WRONG_ONE, "day02_atention.py": TWO, "sofmax.py": ONE},
+        ("0", "1"),
+        (
+            "day02_atention.py taken as day02_attention.py, the one day that its name fits",
+            "sofmax.py is nearest to day01_softmax.py",
+        ),
     ),
     "hostile": Learner(
         {"x.zip": zip_of({"<script>alert(1)</script>/day1.py": ONE, "=1+1\x1b[2J\u202e.py": b""})},

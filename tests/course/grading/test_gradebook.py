@@ -1,12 +1,16 @@
-"""Points: a day's, shared by its exercises; and results as JSON and back."""
+"""Points: a day's, shared by its exercises; results as JSON and back; what the command says of a class."""
 
+import io
 import json
 from fractions import Fraction
 
 import pytest
+from rich.console import Console
 
 from course.curriculum import DAYS
+from course.grading import grade_command
 from course.grading.gradebook import GRADED, LearnerResult, Shortcut, Weights
+from course.grading.submission import Source
 from course.grading.submission.choosing import FileNote
 
 
@@ -105,3 +109,19 @@ def test_what_others_read_stays():
         *("fingerprints", "digest", "computed"),
     ]
     assert entry["version"] == 2
+
+
+def test_the_command_tells_of_names():
+    """Lines of a map that fit no file, and learners who may be two."""
+    console = Console(file=io.StringIO(), width=200)
+    taken = [FileNote("x/hw1.py", "day01_softmax.py", ""), FileNote("day02_attention.py", "", "")]
+    results = [LearnerResult("ada", GRADED, taken=taken, ignored=[FileNote("b.py", "", "")])]
+    files = dict.fromkeys(("hw1.py", "hw[0-9].py", "b*", "day0*.py", "hw2.py"), "day01_softmax.py")
+    grade_command._print_unused(console, files, results)
+    twice = Source("Jane Doe", (), (), numbers=("111", "112"))
+    grade_command._print_unclear(console, [Source("ada", (), ()), twice])
+    assert console.file.getvalue().splitlines() == [
+        "--map has lines that fit no file: day0*.py, hw2.py.",
+        "Jane Doe handed in under the numbers 111, 112, and the newest files count. "
+        "If these are two people, rename a folder.",
+    ]

@@ -1,5 +1,6 @@
 """One submission graded: what is said of it beside the verdicts."""
 
+import contextlib
 import io
 from types import SimpleNamespace
 
@@ -7,13 +8,13 @@ import pytest
 from rich.console import Console
 
 from course.grading import grade_command, job
-from course.grading.gradebook import GRADED, UNSEEN, LearnerResult, Shortcut
+from course.grading.gradebook import GRADED, LOST, UNSEEN, LearnerResult, Shortcut
 from course.grading.instructions import Member, Policy
 from course.grading.job import Grader, Plan
 from course.grading.submission.sources import Source
 from course.grading.submission.taking import Taken
 from course.workers.checking import not_observed
-from course.workers.worker import TimedOut
+from course.workers.worker import NotStarted, TimedOut
 
 DAY2 = "day02_attention.py"
 
@@ -94,6 +95,30 @@ def test_a_policy_for_who_handed_in_nothing_is_no_error():
     grade_command._print_unknown(console, policy, roster, sources)
     words = "--policy names jane, but no submission or roster has that name."
     assert console.file.getvalue().splitlines() == [words]
+
+
+@pytest.mark.parametrize("error", [IndexError("33"), NotStarted("no memory")])
+def test_a_fault_of_one_day_loses_that_day(monkeypatch, error):
+    """It is named for review, and no other day pays; what the machine failed at is tried again whole."""
+    grader = Grader(Plan((1, 2), 5, "cpu", True, "edition"))
+
+    def judge_day(judge, files, session, most_runs):
+        if judge.day.number == 1:
+            raise error
+        return not_observed(judge, "timed_out", ""), 0
+
+    monkeypatch.setattr(job, "take", lambda source: Taken({DAY2: b"x = 1"}))
+    monkeypatch.setattr(grader, "_analyze", lambda files, session: ([], {}))
+    monkeypatch.setattr(grader, "_day", judge_day)
+    with contextlib.closing(grader):
+        if isinstance(error, NotStarted):
+            with pytest.raises(NotStarted):
+                grader.grade(Source("ada", (), ()))
+            return
+        result = grader.grade(Source("ada", (), ()))
+    assert [day["status"] for day in result.days] == ["skipped", "error"]
+    assert result.review == [Shortcut(1, 0, f"{LOST} (IndexError: 33)")]
+    assert result.lost_day
 
 
 def test_a_submission_has_so_many_runs_for_all_its_days(monkeypatch):

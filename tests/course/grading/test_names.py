@@ -3,7 +3,7 @@
 import pytest
 
 from course.curriculum import DAYS
-from course.grading.submission.names import ANSWERS, meaning, nearest
+from course.grading.submission.names import ANSWERS, meaning, nearest, reading
 
 READY = [day for day in DAYS if day.ready]
 
@@ -23,11 +23,31 @@ def test_exact_names(name):
         *("Day02_attention.py", "DAY02_ATTENTION.PY", "day02_Attention.Py", " day02_attention.py"),
         *("day2_attention.py", "day002_attention.py", "day_2_attention.py", "Day 2 attention.py"),
         *("day02-attention.py", "day02.py", "day2.py", "Day 2.py", "day02_attention.py.txt"),
+        *("day02 - Kopie.py", "day02_attention - Copie (2).py", "day02_attention copia 3.py"),
+        *("Kopie von day02.py", "day02_attention (copie).py", "day02.attention.py"),
     ],
 )
 def test_nearly_right_names(name):
     """What browsers, systems and hands make of a name means the same."""
-    assert meaning(name) == "day02_attention.py"
+    assert reading(name) == ("day02_attention.py", 0)
+
+
+@pytest.mark.parametrize(
+    ("name", "beside"),
+    [
+        *((name, 1) for name in ("s1234567_day02_attention.py", "day02_attention_1234567.py")),
+        *(
+            (name, 1)
+            for name in ("day02_attention_final_v2.py", "1234567day02.py", "day02 v3 (1).py")
+        ),
+        *((name, 2) for name in ("lee_ada_day2.py", "day02_attention_ada.py", "müller_day02.py")),
+        *((name, 2) for name in ("attention_day02_by_me.py", "day02_atention.py")),
+        ("day02_attention_old.py", 3),
+    ],
+)
+def test_what_stands_beside_a_days_name(name, beside):
+    """Numbers, names and words for a version are no part of it, and it is known that they are there."""
+    assert reading(name) == ("day02_attention.py", beside)
 
 
 def test_notebooks():
@@ -40,8 +60,17 @@ def test_notebooks():
     "name",
     [
         *("attention.py", "day02_softmax.py", "day99_attention.py", "day0_attention.py"),
-        *("day02_atention.py", "day02_attention.pdf", "day02_attention", "day02_attention.md"),
-        *("test_day02_attention.py", "day02_attention_old.py", "2.py", "day.py", "", ".py"),
+        *("day02_attention.pdf", "day02_attention", "day02_attention.md", "holiday2.py"),
+        *(
+            "test_day02_attention.py",
+            "2.py",
+            "day.py",
+            "",
+            ".py",
+            "day1_2.py",
+            "day04_attention.py",
+        ),
+        *("day01_softmax_day02_attention.py", "day02_softmax_of_ada.py"),
         *("day٢_attention.py", "a" * 100_000 + "day02.py", "day02" + " (1)" * 100_000 + ".py"),
     ],
     ids=lambda name: name[:20],
@@ -49,6 +78,22 @@ def test_notebooks():
 def test_names_that_may_mean_something_else(name):
     """What says no day, or two, or nearly one, is not guessed at."""
     assert meaning(name) is None
+
+
+@pytest.mark.parametrize(
+    ("name", "line"),
+    [
+        ("hw2.py", "hw2.py"),
+        ("hw[2].py", "hw[2].py"),
+        ("hw2_ada.py", "hw2*.py"),
+        ("hw02.py", "hw*.py"),
+    ],
+)
+def test_an_instructors_map(name, line):
+    """A line of it is a name or a pattern; a day's own name means itself, whatever a pattern says."""
+    renames = {line: "day02_attention.py", "*": "day03_masks.py"}
+    assert reading(name, renames) == ("day02_attention.py", 0)
+    assert meaning("day01_softmax.py", renames) == "day01_softmax.py"
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,7 @@ def test_behind_walls(found):
     seen = []
     for text in (source, wrong):
         name = f"{DAY.stem}.py"
-        answer = Answer(name, f"/home/learner/{name}", text.encode())
+        answer = Answer(name, f"/learner/{name}", text.encode())
         with WorkerSession(
             lambda torch_on: SandboxedWorker(found, torch_on), apart=True
         ) as session:

@@ -1,6 +1,7 @@
 """A class graded: turns, retries, what is kept, and what is refused before anything begins."""
 
 import contextlib
+import io
 import json
 import subprocess
 import sys
@@ -12,10 +13,11 @@ from datetime import UTC, datetime
 from types import SimpleNamespace
 
 import pytest
+from rich.console import Console
 
 from course.checks.tensors import missing_device
 from course.curriculum import DAYS, ROOT
-from course.grading import job
+from course.grading import grade_command, job
 from course.grading import run as running
 from course.grading.gradebook import GRADED, GRADER_FAULT, LearnerResult, Weights
 from course.grading.instructions import read_weights
@@ -23,6 +25,7 @@ from course.grading.job import Plan, course_digest
 from course.grading.pools import WorkerDied
 from course.grading.run import ClassRun, InUse, grade_all, seed_of, sole_use
 from course.grading.submission.sources import Source
+from course.workers.limits import LONGEST_DAY
 
 DAYS_HERE = [DAYS[0], DAYS[7]]
 PLAN = Plan((1, 8), 5, "cpu", False, "edition")
@@ -186,6 +189,34 @@ def test_the_digest_tells_all_that_matters():
     digests += [PLAN.digest(files, "late"), replace(PLAN, unsafe=True).digest(files)]
     assert len(set(digests)) == len(digests)
     assert PLAN.digest(dict(reversed(files.items()))) == PLAN.digest(files)
+
+
+def test_a_night_has_a_bound(run):
+    """As many turns as it takes, each of a submission that uses all of its time."""
+    one = run.longest(4) * 3600
+    assert one == PLAN.computing + job.SLEEPING + LONGEST_DAY
+    assert run.longest(2) * 3600 == 2 * one
+    assert run.longest(3) == run.longest(2)
+    said = Console(file=io.StringIO(), width=200)
+    grade_command._print_bound(said, run, 4)
+    assert said.file.getvalue().startswith(f"{one / 3600:.1f} hours at most")
+
+
+def test_what_was_not_as_planned_is_reported_once(run):
+    """Days that the grader failed on, and inputs that were drawn at another seed, whoever met them."""
+    days = [
+        graded("").days[0] | {"drawn_at": {"test_dtype": 6}},
+        graded("").days[1] | {"fault": "IndexError: 33"},
+    ]
+    for name in ("ann", "bob"):
+        run.keep(replace(graded(name), days=days))
+    assert run._unusual() == [
+        "test_dtype of day 1 was graded with seed 6: its inputs cannot be drawn with seed 5.",
+        "Day 8 was not graded for some: IndexError: 33.",
+    ]
+    console = Console(file=io.StringIO(), width=200)
+    assert grade_command._print_summary(console, run.folder, run.results()) == 2
+    assert "2 with a day on which the grader failed" in console.file.getvalue()
 
 
 class Here:

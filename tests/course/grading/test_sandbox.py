@@ -46,7 +46,15 @@ def asked(found, source, names=()):
 HERE = Path(__file__).parents[3]
 OURS = sorted(str(Path(room, f"{name}.py")) for room, names in MODULES.items() for name in names)
 NO_FILES = [HERE / name for name in ("implementation.py", "solutions", "tests")]
-NO_FILES += ["/etc/passwd", "/proc/1/root/etc/passwd", "/sys", "/var", "/run", "/root/.bashrc"]
+NO_FILES += [
+    "/usr/share",
+    "/etc/passwd",
+    "/proc/1/root/etc/passwd",
+    "/sys",
+    "/var",
+    "/run",
+    "/root/.bashrc",
+]
 READ_ONLY = ["/course/course/checks/loading.py", "/usr/x", "/x", "/dev/x", f"{sys.prefix}/x"]
 REFUSED = "Operation not permitted"
 
@@ -223,11 +231,26 @@ print(*sorted(one.name for one in pkgutil.iter_modules()))
 
 
 def test_a_course_within_the_system_hides_itself_alone(found, monkeypatch):
-    """A clone below /usr, or in conda's prefix, takes neither Python nor libraries away."""
-    monkeypatch.setattr(sandbox, "ROOT", Path("/usr/share"))
-    assert "/usr" in sandbox._system_folders.__wrapped__()
-    code = "import os, numpy; print(os.listdir('/usr/share'))"
+    """A clone below /usr/lib, or in conda's, takes neither Python nor libraries away."""
+    clone = next(path for path in Path("/usr/lib").iterdir() if path.name in ("apt", "dpkg", "rpm"))
+    monkeypatch.setattr(sandbox, "ROOT", clone)
+    assert "/usr/lib" in sandbox._system_folders.__wrapped__()
+    code = f"import os, numpy; print(os.listdir({str(clone)!r}))"
     assert printed_behind(found, None, code) == "[]\n"
+
+
+@pytest.mark.by_turn
+def test_a_python_behind_links_has_a_sandbox(found, tmp_path):
+    """The links on the way to it, to other folders and within them, are there too."""
+    (tmp_path / "real").mkdir()
+    (tmp_path / "real" / "venv").symlink_to(sys.prefix)
+    (tmp_path / "home").symlink_to("real")
+    python = tmp_path / "home" / ".." / "home" / "venv" / "bin" / "python"
+    code = "from course.grading.sandbox import *\nwith open_sandbox(): print(sys.executable)"
+    done = subprocess.run(
+        [python, "-c", code], cwd=HERE, capture_output=True, encoding="utf-8", check=False
+    )
+    assert (done.stderr, Path(done.stdout.strip()).parts[:-4]) == ("", tmp_path.parts)
 
 
 # --- Verdicts -------------------------------------------------------------------------------------
@@ -339,7 +362,7 @@ def test_matplotlib_may_be_imported(found):
 def test_a_group_is_killed_at_once(tmp_path, monkeypatch):
     """Processes that fork faster than they are killed one by one end too, where the system can do it."""
     alive = [[os.getpid()], []]
-    monkeypatch.setattr(Cgroup, "_processes", lambda self: alive.pop(0))
+    monkeypatch.setattr(Cgroup, "processes", lambda self: alive.pop(0))
     monkeypatch.setattr(Cgroup, "_remove", lambda *_: None)
     monkeypatch.setattr(os, "kill", None)
     Cgroup(2, {"pids": tmp_path}).end()

@@ -1,7 +1,10 @@
 """Pairs that are more alike than independent work would be."""
 
+import ast
+import functools
 import math
 import random
+import re
 import tracemalloc
 
 import numpy as np
@@ -11,7 +14,7 @@ from course.checks.answer_files import read_answer
 from course.curriculum import DAYS
 from course.grading.analysis import fingerprints
 from course.grading.gradebook import GRADED, LearnerResult
-from course.grading.similarity import _shared_weights, alike, like_what_is_given
+from course.grading.similarity import _shared, alike, like_what_is_given
 from course.references.stubs import stub_text
 
 NAMES = [f"learner{number:02d}" for number in range(20)]
@@ -22,7 +25,7 @@ def class_of(copies=()):
     """Learners who have in common what the exercise demands; `copies` have another's own as well."""
     source = random.Random(5)
     demanded = [source.randrange(2**48) for _ in range(COMMON)]
-    stub = fingerprints(stub_text(DAYS[7]))
+    stub = fingerprints(stub_text(DAYS[7]))[1:]
     own = {name: [source.randrange(2**48) for _ in range(OWN)] for name in NAMES}
     for copy, original in copies:
         own[copy] = own[original][:-5] + own[copy][:5]
@@ -31,7 +34,12 @@ def class_of(copies=()):
             name,
             GRADED,
             fingerprints={
-                "day08_attention.py": [*source.sample(demanded, 50), *own[name], *stub],
+                "day08_attention.py": [
+                    source.randrange(2**48),
+                    *source.sample(demanded, 50),
+                    *own[name],
+                    *stub,
+                ],
             },
         )
         for name in NAMES
@@ -40,7 +48,7 @@ def class_of(copies=()):
 
 def pairs(results, days=(7,)):
     found = alike(lambda: iter(results), [DAYS[index] for index in days])
-    return {(one.one, one.other): one for one in found}
+    return {tuple(one.learners): one for one in found}
 
 
 def test_independent_work():
@@ -53,40 +61,35 @@ def test_copies_stand_out():
     found = pairs(class_of([("learner03", "learner11"), ("learner07", "learner19")]))
     assert set(found) == {("learner03", "learner11"), ("learner07", "learner19")}
     assert all(pair.days == [8] and pair.share > 0.7 for pair in found.values())
+    assert all(pair.same == [] for pair in found.values())
 
 
 @pytest.mark.by_turn
 def test_memory_does_not_grow_with_learners_times_fingerprints():
     """Hostile files have many fingerprints that are nobody else's: no table has a column for each."""
     learners, own = 200, 500
-    rows = [set(range(own * number, own * (number + 1))) for number in range(learners)]
+    rows = [np.arange(own * number, own * (number + 1)) for number in range(learners)]
     tracemalloc.start()
-    weights = _shared_weights(rows)
+    common, weights = _shared(rows)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < learners * learners * own * 4
-    assert weights == pytest.approx(own * math.log(learners) * np.eye(learners))
+    assert weights == pytest.approx(common * math.log(learners))
+    assert common == pytest.approx(own * np.eye(learners))
 
 
 def test_the_stub_is_nobodys():
-    """A class of stubs, and one of the worked solution to the letter, accuses nobody."""
-    stub = fingerprints(stub_text(DAYS[7]))
-    results = [
-        LearnerResult(name, GRADED, fingerprints={"day08_attention.py": stub}) for name in NAMES
-    ]
-    assert pairs(results) == {}
-    same = [*stub, *range(COMMON)]
-    results = [
-        LearnerResult(name, GRADED, fingerprints={"day08_attention.py": same}) for name in NAMES
-    ]
-    assert pairs(results) == {}
+    """A class of stubs accuses nobody; one of the same code to the letter is one group, not 190 pairs."""
+    assert pairs(handed_in(DAYS[7], **dict.fromkeys(NAMES, stub_text))) == {}
+    [same] = pairs(handed_in(DAYS[7], **dict.fromkeys(NAMES, accepted))).values()
+    assert (same.learners, same.days, same.same, same.share) == (NAMES, [8], [8], 1)
 
 
-@pytest.mark.parametrize("count", [0, 1, 5])
-def test_a_few_learners(count):
-    """Of a handful nothing can be said, and nothing is."""
+@pytest.mark.parametrize(("count", "found"), [(0, 0), (1, 0), (3, 0), (4, 1)])
+def test_a_few_learners(count, found):
+    """Of a handful no median says anything; a copy is one all the same."""
     results = class_of([("learner03", "learner01")])[:count]
-    assert pairs(results) == {}
+    assert len(pairs(results)) == found
 
 
 def test_refused_and_missing():
@@ -112,27 +115,72 @@ def solution(day):
     return read_answer(day.solution)
 
 
-def renamed(day):
-    """The worked solution with other names, as somebody passes it on."""
-    return solution(day).replace("scores", "s").replace("query", "q").replace("weights", "w")
+def renamed(text):
+    """Other names, as somebody passes it on."""
+    for name in ("scores", "query", "weights", "total", "mask"):
+        text = re.sub(rf"\b{name}\b", f"my_{name}", text)
+    return text
 
 
-def accepted(day):
-    return read_answer(sorted(day.accepted.glob("*.py"))[0])
+def idle(text):
+    """An assignment without effect after each other one."""
+    return re.sub(r"^( +)\w+ = .*[^(\[{,]$", r"\g<0>\n\1_ = 0", text, flags=re.MULTILINE)
+
+
+def wrapped(text):
+    """Each name that is read is taken from a tuple."""
+    tree = ast.parse(text)
+    for node in [node for node in ast.walk(tree) if isinstance(node, ast.Name)]:
+        if isinstance(node.ctx, ast.Load):
+            node.id = f"({node.id}, 0)[0]"
+    return ast.unparse(tree)
+
+
+ATTACKS = {
+    "renamed": renamed,
+    "idle": idle,
+    "wrapped": wrapped,
+    "all": lambda text: wrapped(idle(renamed(text))),
+    "more": lambda text: text + read_answer(DAYS[20].solution),
+}
+
+
+def accepted(day, which=0):
+    return read_answer(sorted(day.accepted.glob("*.py"))[which])
+
+
+def another(day):
+    return accepted(day, 1)
 
 
 def test_the_worked_solution_is_recognized():
-    """Four of a class that handed it in are listed, with other names too; who wrote an own one is not."""
+    """Who handed it in is listed, however it is disguised; who wrote an own one is not."""
     days = DAYS[1:3]
-    copies = {"ada": solution, "bo": renamed, "cem": solution, "dee": solution}
+    copies = {"ada": solution}
+    copies |= {f"by {name}": lambda day, a=a: a(solution(day)) for name, a in ATTACKS.items()}
     others = dict.fromkeys(("eve", "fay", "gil", "hal"), accepted) | {"ivo": stub_text}
     results = handed_in(*days, **copies, **others)
     found = like_what_is_given(lambda: iter(results), list(days))
     assert [(one.learner, one.what, one.days) for one in found] == [
-        *((name, "the worked solution", [2, 3]) for name in ("ada", "bo", "cem", "dee")),
+        *((name, "the worked solution", [2, 3]) for name in sorted(copies)),
         ("ivo", "the stub", [2, 3]),
     ]
     assert found[0].share == 1
+
+
+@pytest.mark.parametrize("attack", ATTACKS)
+@pytest.mark.parametrize("number", [2, 8, 9])
+def test_a_copy_of_one_day_is_listed(attack, number):
+    """In a class of five, with nothing else in common, and however it is disguised."""
+    days = [DAYS[number - 1], DAYS[number]]
+
+    def copied(day):
+        return ATTACKS[attack](accepted(day)) if day is days[0] else stub_text(day)
+
+    results = handed_in(*days, ada=accepted, ben=copied, cy=solution, dee=stub_text, eve=another)
+    [found] = pairs(results, [number - 1, number]).values()
+    assert (found.learners, found.days) == (["ada", "ben"], [number])
+    assert found.share > 0.9
 
 
 def test_one_line_can_be_written_in_one_way():
@@ -144,7 +192,8 @@ def test_one_line_can_be_written_in_one_way():
 
 @pytest.mark.parametrize("day", [day for day in DAYS if day.ready], ids=lambda day: day.stem)
 def test_right_answers_are_not_the_solution(day):
-    """No accepted answer to any day is taken for the worked solution."""
-    for path in day.accepted.glob("*.py"):
-        results = handed_in(day, ada=lambda _, path=path: read_answer(path))
-        assert like_what_is_given(lambda results=results: iter(results), [day]) == []
+    """No accepted answer to any day is taken for the worked solution, or for a copy of another."""
+    texts = {path.stem: functools.partial(read_answer, path) for path in day.accepted.glob("*.py")}
+    results = handed_in(day, **{name: lambda _, read=read: read() for name, read in texts.items()})
+    assert like_what_is_given(lambda: iter(results), [day]) == []
+    assert alike(lambda: iter(results), [day]) == []

@@ -236,7 +236,35 @@ FROM_MOODLE = {
     "Cem Müller_103": {},
     "Dee_104": {SOFTMAX: b"flat", "day08_attention.ipynb": b"{}"},
     "Default group": {SOFTMAX: b"together"},
-    "Eve_105": {},
+    "Eve_105": {SOFTMAX: b"forged"},
+}
+BRIGHTSPACE = {
+    f"111-900 - Ada Lee - Nov 20, 2026 1147 PM/{SOFTMAX}": b"old",
+    f"111-900 - Ada Lee - Nov 20, 2026 1147 PM/{ATTENTION}": b"eight",
+    f"111-900 - Ada Lee - Nov 21, 2026 909 AM/{SOFTMAX}": b"new",
+    "113-900 - Bo - 9 - Jr - 13 September 2026 310 PM/hw.zip": zip_of({f"x/{SOFTMAX}": b"bo"}),
+    f"114-900 - Cem Müller - 3 März 2026 1510 - {SOFTMAX}": b"flat",
+    "index.html": b"",
+}
+FROM_BRIGHTSPACE = {
+    "Ada Lee": {SOFTMAX: b"new", ATTENTION: b"eight"},
+    "Bo - 9 - Jr": {SOFTMAX: b"bo"},
+    "Cem Müller": {SOFTMAX: b"flat"},
+}
+BLACKBOARD = {
+    f"HW_1_a_lee_attempt_2026-11-21-11-00-00_{SOFTMAX}": b"new",
+    "HW_1_a_lee_attempt_2026-11-21-11-00-00.txt": b"Name: Ada Lee (a_lee)",
+    f"HW_1_a_lee_attempt_2026-11-20-11-00-00_{SOFTMAX}": b"old",
+    f"HW_1_a_lee_attempt_2026-11-20-11-00-00_{ATTENTION}": b"eight",
+    f"HW_1_b_lee_attempt_2026-11-20-10-00-00_a_lee_attempt_2026-11-22-00-00-00_{SOFTMAX}": b"bo",
+    "HW_1_cem_attempt_2026-11-20-10-00-00_hw.zip": zip_of({SOFTMAX: b"cem"}),
+    "HW_1_dee_attempt_2026-11-20-10-00-00.txt": b"typed",
+}
+FROM_BLACKBOARD = {
+    "a_lee": {SOFTMAX: b"new", ATTENTION: b"eight"},
+    "b_lee": {SOFTMAX: b"bo"},
+    "cem": {SOFTMAX: b"cem"},
+    "dee": {},
 }
 PLAIN = {
     f"ada/exercises/{SOFTMAX}": b"ada",
@@ -249,11 +277,17 @@ FROM_PLAIN = {"ada": {SOFTMAX: b"ada"}, "bo": {SOFTMAX: b"bo"}}
 @pytest.mark.parametrize("packed", [False, True], ids=["unpacked", "zip"])
 @pytest.mark.parametrize(
     ("files", "expected"),
-    [(CANVAS, FROM_CANVAS), (MOODLE, FROM_MOODLE), (PLAIN, FROM_PLAIN)],
-    ids=["Canvas", "Moodle", "plain"],
+    [
+        (CANVAS, FROM_CANVAS),
+        (MOODLE, FROM_MOODLE),
+        (BRIGHTSPACE, FROM_BRIGHTSPACE),
+        (BLACKBOARD, FROM_BLACKBOARD),
+        (PLAIN, FROM_PLAIN),
+    ],
+    ids=["Canvas", "Moodle", "Brightspace", "Blackboard", "plain"],
 )
 def test_downloads(tmp_path, files, expected, packed):
-    """A download of Canvas or Moodle gives the same, be it a zip or unpacked."""
+    """A download gives the same, be it a zip or unpacked."""
     path = tmp_path / "class"
     if packed:
         path.write_bytes(zip_of(files | {"__MACOSX/._x": b"", ".DS_Store": b""}))
@@ -310,7 +344,7 @@ def test_a_name_that_imitates_canvas_takes_nobodys_place(tmp_path, packed):
     taken = all_taken(path)
     assert taken.pop("victim_123") == {SOFTMAX: b"right"}
     assert (sources["victim_123"].late, sources["victim_123"].unclear) == (False, ())
-    assert taken.pop("ann_55") == {}  # of one file, with a name of her own
+    assert taken.pop("ann_55") == {SOFTMAX: b"ann"}  # with a name of her own
     forged = [name for name in files if "_77_" in name]
     assert sorted(taken) == sorted(f"{UNCLEAR}{name}" for name in forged)
     for learner in taken:
@@ -433,9 +467,16 @@ def test_an_archive_in_a_folder_counts_as_a_folder(submitted):
     assert submitted("ada", files) == WORK | {SOFTMAX: b"newer", "day02_attention.py": b"2"}
 
 
-def test_archives_within_archives_stay_closed(submitted):
-    """A learner's archive is not searched for more of them."""
-    assert submitted("ada.zip", zip_of({"inner.zip": zip_of(WORK), "inner.tar": b"broken"})) == {}
+def test_archives_within_archives(submitted):
+    """They are opened, one level; what is unsafe, broken or deeper stays closed, and costs nothing."""
+    inner = {
+        "inner.zip": zip_of(WORK | {"deeper.zip": zip_of({"day02_attention.py": b"2"})}),
+        "data.tar": b"broken",
+        "link.tar": tar_of([(tar_entry("day03_masks.py", tarfile.SYMTYPE, "/etc/passwd"), b"")]),
+        "bomb.zip": zip_of({f"{n}/day04.py": bytes(1_900_000) for n in range(60)}),
+        "my.rar": b"Rar!",
+    }
+    assert submitted("ada.zip", zip_of(inner | {SOFTMAX: b"newer"})) == WORK | {SOFTMAX: b"newer"}
 
 
 def test_nothing_is_written(submitted, tmp_path, monkeypatch):

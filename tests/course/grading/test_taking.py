@@ -1,12 +1,20 @@
 """Which of several files of one day counts, what is said of the others, and what where there are none."""
 
+import ast
+import codecs
 import io
+import json
 import os
 import zipfile
 
 import pytest
 
-from course.curriculum import DAYS
+from course.checks.answer_files import read_answer, source_in
+from course.curriculum import BY_NUMBER, DAYS
+from course.grading.analysis import gather
+from course.grading.submission.choosing import UNDERSTOOD
+from course.grading.submission.files import TOO_DEEP
+from course.grading.submission.notebooks import as_answer, gathered
 from course.grading.submission.sources import find_sources
 from course.grading.submission.taking import MOST_TOLD, nothing_found, take
 
@@ -61,7 +69,37 @@ CONTESTS = {
     "loose": (
         {"z.zip": zip_of({DAY2: b"1"}), f"a/{DAY2}": b"2"},
         f"a/{DAY2}",
-        "is in no archive",
+        "is in fewer archives",
+    ),
+    "archive in archive": (
+        {"z.zip": zip_of({"in.zip": zip_of({DAY2: b"1"}, LATER), f"a/{DAY2}": b"2"})},
+        f"z.zip/a/{DAY2}",
+        "is in fewer archives",
+    ),
+    "a version": (
+        {DAY2: b"1", "day02_attention_final_v2.py": (b"2", 9)},
+        "day02_attention_final_v2.py",
+        "is later",
+    ),
+    "versions at one moment": (
+        {"day02_attention_v9.py": b"1", "day02_attention_v10.py": b"2"},
+        "day02_attention_v10.py",
+        "is a later version by its name",
+    ),
+    "a version at one moment": (
+        {DAY2: b"1", "day02_attention_v2.py": b"2"},
+        "day02_attention_v2.py",
+        "is a later version by its name",
+    ),
+    "other words": (
+        {f"a/{DAY2}": b"1", "plots_day02.py": (b"2", 9)},
+        f"a/{DAY2}",
+        "has a name nearer to the day's",
+    ),
+    "an old one": (
+        {"ada_day02.py": b"1", "ada_day02_old.py": (b"2", 9)},
+        "ada_day02.py",
+        "has a name nearer to the day's",
     ),
     "fewer folders": (
         {f"a/b/{DAY2}": b"1", f"z/{DAY2}": b"2"},
@@ -95,9 +133,11 @@ def test_which_counts(taken, files, winner, why):
     assert other.of_several == (why != "is the same")
     assert other.path != winner
     assert other.why == f"{winner!r} was taken, which {why}" or why in other.why
-    content = files[winner]
+    content = files.get(winner, b"2")
     assert found.files == {DAY2: content[0] if isinstance(content, tuple) else content}
-    assert one.why == ("" if winner.endswith(DAY2) else f"taken as {DAY2}")
+    told = f", {UNDERSTOOD}" if one.understood else ""
+    assert one.why == ("" if winner.endswith(DAY2) else f"taken as {DAY2}{told}")
+    assert one.understood == ("day02_attention (1)" not in winner and not winner.endswith(DAY2))
 
 
 ARCHIVES = {
@@ -157,25 +197,27 @@ def test_what_was_not_taken(taken):
     found = taken(
         {
             "exercises/day01_softmax.py": b"x",
-            "exercises/day02_atention.py": b"x",
+            "exercises/atention.py": b"x",
             "lessons/day02_attention.ipynb": b"{}",
             ".DS_Store": b"",
             "notes.txt": b"",
-            "more.zip": zip_of({"inner.zip": zip_of({DAY2: b"x"})}),
+            "more.zip": zip_of({"inner.zip": zip_of({"deep.zip": b""}), "b.7z": b"7z"}),
         }
     )
     assert [(one.path, one.name, one.why) for one in found.ignored] == [
-        ("exercises/day02_atention.py", DAY2, ""),
+        ("exercises/atention.py", DAY2, ""),
         ("notes.txt", "", ""),
         ("lessons/day02_attention.ipynb", "", "it belongs to the course"),
-        ("more.zip/inner.zip", "", "an archive within an archive is not opened"),
+        ("more.zip/b.7z", "", found.ignored[3].why),
+        ("more.zip/inner.zip/deep.zip", "", f"it was not opened: {TOO_DEEP}"),
     ]
-    assert found.ignored_count == 4
+    assert "it was not opened: 'more.zip/b.7z' cannot be read" in found.ignored[3].why
+    assert found.ignored_count == 5
 
 
 def test_many_files_are_not_all_told(taken):
     """The first are told, and how many there are."""
-    found = taken({f"{number:03d}.txt": b"" for number in range(100)} | {"day1_sotfmax.py": b""})
+    found = taken({f"{number:03d}.txt": b"" for number in range(100)} | {"sotfmax.py": b""})
     assert len(found.ignored) == MOST_TOLD
     assert found.ignored_count == 101
 
@@ -219,3 +261,103 @@ def test_nothing_found(taken, files, words):
 def test_one_day_is_expected(taken):
     """Where one day is graded, its file is named."""
     assert "Expected is day02_attention.py, by itself" in nothing_found(taken({}), [DAYS[1]])
+
+
+# --- A class as it hands in -------------------------------------------------------------------------
+
+GRADED = [BY_NUMBER[number] for number in (1, 2, 3, 8, 13)]  # of two names two days have one each
+RIGHT = {day: read_answer(day.solution).encode("ascii", "ignore").decode() for day in GRADED}
+
+
+def named(pattern):
+    """Right answers under names made of the day's."""
+    return {
+        pattern.format(stem=day.stem, number=day.number): text.encode()
+        for day, text in RIGHT.items()
+    }
+
+
+def notebook(cells):
+    """A notebook of markdown cells, which begin with `#`, and code cells; of those that begin with a space
+    the rest is tagged."""
+    made = [
+        {
+            "cell_type": "markdown" if cell.startswith("# Day") else "code",
+            "metadata": {"tags": ["answer"]} if cell.startswith(" ") else {},
+            "source": cell.removeprefix(" "),
+        }
+        for cell in cells
+    ]
+    return json.dumps({"cells": made, "metadata": {}, "nbformat": 4, "nbformat_minor": 5})
+
+
+def declared(line, encoding, mark=b""):
+    """Right answers with a comment that is no ASCII, in an encoding."""
+    return {
+        f"{day.stem}.py": mark + f"{line}# für Ada\n{text}".encode(encoding)
+        for day, text in RIGHT.items()
+    }
+
+
+DRAFT = "def attention(query, key, value, mask=None):\n    return value, query"
+PLAIN = [RIGHT[day] for day in GRADED]
+HEADED = [
+    cell for day in GRADED for cell in (f"# Day {day.number}: {day.title}", DRAFT, RIGHT[day])
+]
+TAGGED = [cell for day in GRADED for cell in (DRAFT, f" {RIGHT[day]}", "print(softmax(0))")]
+CLASS = {
+    "a number before": named("s1234567_{stem}.py"),
+    "a number behind": named("{stem}-1234567.py"),
+    "a name": named("Lee_Ada_Day{number}.py"),
+    "a version": named("{stem}_final_v2.py"),
+    "a German copy": named("{stem} - Kopie.py"),
+    "a French copy": named("{stem} - Copie (2).py"),
+    "a Spanish copy": named("{stem} copia.py"),
+    "PEP 263": declared("# -*- coding: cp1252 -*-\n", "cp1252"),
+    "PEP 263 in its second line": declared("#!/bin/python\n# vim: fileencoding=latin-1\n", "latin-1"),
+    "UTF-16 of Windows": declared("", "utf-16-le", codecs.BOM_UTF16_LE),
+    "UTF-16, the other way": declared("", "utf-16-be", codecs.BOM_UTF16_BE),
+    "UTF-8 with a mark": declared("", "utf-8", codecs.BOM_UTF8),
+    "a zip in a zip": {"a.zip": zip_of({"b/submission.zip": zip_of(named("exercises/{stem}.py"))})},
+    "a notebook of all": {"transformers_homework.ipynb": notebook(PLAIN).encode()},
+    "a notebook in UTF-16": {"hw.ipynb": notebook(PLAIN).encode("utf-16")},
+    "a notebook with headings": {"hw (1).ipynb": notebook(HEADED).encode()},
+    "a notebook with tags": {"a.zip": zip_of({"hw.ipynb": notebook(TAGGED).encode()})},
+}  # fmt: skip
+
+
+def made(cells, day):
+    """What the grader's worker is asked for."""
+    spans = gather(cells, day.exercises)
+    return as_answer(cells, spans) if spans else b""
+
+
+def definitions(day, source):
+    """The exercises' definitions, however the file around them is laid out."""
+    nodes = {getattr(node, "name", ""): ast.dump(node) for node in ast.parse(source).body}
+    return [nodes.get(name) for name in day.exercises]
+
+
+@pytest.mark.parametrize("files", CLASS.values(), ids=CLASS)
+def test_nothing_right_is_lost(taken, files):
+    """Right answers come out of whatever a class hands in, and what took reading is noted."""
+    found = gathered(taken(files), GRADED, made)
+    sources = {name.partition(".")[0]: source_in(data, name) for name, data in found.files.items()}
+    for day in GRADED:
+        assert definitions(day, sources[day.stem]) == definitions(day, RIGHT[day])
+    assert found.ignored_count == 0
+    exact = {f"{day.stem}.py" for day in GRADED}
+    assert all(bool(one.why) == (one.path.rpartition("/")[2] not in exact) for one in found.taken)
+
+
+def test_a_stub_gives_way_to_a_notebook_for_several_days(taken):
+    """Who hands in all stubs and works in a notebook of their own is graded by that; a begun file counts."""
+    files = {f"exercises/{day.stem}.py": day.stub.read_bytes() for day in GRADED}
+    begun = f"exercises/{GRADED[0].stem}.py"
+    files |= {begun: RIGHT[GRADED[0]].encode(), "hw.ipynb": notebook(PLAIN).encode()}
+    found = gathered(taken(files), GRADED, made)
+    names = [f"{day.stem}.{'py' if day == GRADED[0] else 'ipynb'}" for day in GRADED]
+    assert sorted(found.files) == sorted(names) == sorted(one.name for one in found.taken)
+    whys = {one.why for one in found.ignored}
+    assert whys == {"'hw.ipynb' was taken, which is more than the stub"}
+    assert found.ignored_count == len(found.ignored) == len(GRADED) - 1

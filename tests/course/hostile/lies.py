@@ -356,6 +356,38 @@ sys._getframe(1).f_locals["module"].__class__ = Posing
         review="torch.nn.functional.scaled_dot_product_attention",
     ),
     Kind(
+        "threads-a-shortcut",
+        "Has torch do the exercise in another thread, by a name in pieces: that passes, and is named too.",
+        instead(
+            8,
+            """
+            from concurrent.futures import ThreadPoolExecutor
+            ready_made = getattr(torch.nn.functional, "scaled_dot_" + "product_attention")
+            with ThreadPoolExecutor(1) as pool:
+                output = pool.submit(ready_made, query, key, value).result()
+            return right(query, key, value, mask, dropout)
+            """,
+        ),
+        review="torch.nn.functional.scaled_dot_product_attention, when it ran",
+    ),
+    Kind(
+        "reaches-for-the-base",
+        "Imports SciPy from the Python that the environment was made of, by a path that it adds.",
+        {
+            1: """
+import importlib, sys
+
+version = f"python{sys.version_info.major}.{sys.version_info.minor}"
+for folder in (sys.base_prefix, "/usr", "/usr/local"):
+    sys.path += [f"{folder}/lib/{version}/site-packages", f"{folder}/lib/python3/dist-packages"]
+special = importlib.import_module("sci" + "py.special")
+softmax, log_softmax = special.softmax, special.log_softmax
+"""
+        },
+        {1: "error"},
+        review="importlib.import_module",
+    ),
+    Kind(
         "hides-a-shortcut",
         "The same beside a file that takes so long to be looked through that nothing else is.",
         SHORTCUT | {1: f"raise SystemExit\nx = ({'1,' * 900_000})\n"},

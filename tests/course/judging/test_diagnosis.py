@@ -184,7 +184,7 @@ def test_what_stands_on_an_unknown_mistake_is_not_blamed():
     failed = failures(day, "softmax_backward", edit)
     assert {result.exercise for result in failed} == {"softmax_backward", "attention_backward"}
     assert {result.misconception for result in failed} == {None}
-    advice = "If it uses your `softmax_backward`, mend that first: its core checks fail."
+    advice = "If it uses your `softmax_backward`, fix that first: its core checks fail."
     assert all((advice in r.message) == (r.exercise == "attention_backward") for r in failed)
 
 
@@ -281,7 +281,7 @@ def test_a_watertight_failure_of_a_part_is_no_reason_to_mend_it_first():
         "softmax_backward",
         "core",
     ) not in failed
-    assert not [result for result in results if "mend that first" in result.message]
+    assert not [result for result in results if "fix that first" in result.message]
 
 
 def test_a_part_that_only_the_check_calls_is_hinted_at():
@@ -291,7 +291,7 @@ def test_a_part_that_only_the_check_calls_is_hinted_at():
     failed = failures(day, "quantize_int8", edit)
     told = [result for result in failed if result.exercise == "dequantize"]
     assert told and {result.misconception for result in told} == {None}
-    hint = "This check also calls your `quantize_int8`, whose core checks fail: mend that first."
+    hint = "This check also calls your `quantize_int8`, whose core checks fail: fix that first."
     assert all(hint in result.message for result in told)
 
 

@@ -67,7 +67,7 @@ def told(answer, reference=lambda x: x * 2.0, inputs=numbers, seed=0):
         (lambda x: x * 2 + 1, "values", "off by the same amount"),
         (lambda x: x.T * 2, "values", "transposed"),
         (lambda x: x[[1, 2, 0]] * 2, "values", "in a different order"),
-        (lambda x: x * 0, "values", "All of it is 0"),
+        (lambda x: x * 0, "values", "Every entry is 0"),
         (lambda x: x * 2 + 1e-5 * x**2, "values", "nearly right"),
         (
             lambda x: np.concatenate([x[:1] * 2, x[1:]]),
@@ -150,7 +150,7 @@ def test_how_much_more_than_rounding(error, much):
     """An error is told in multiples of the tolerance, and never as once that."""
     right = np.full((2, 2), 5.0)
     words = meaning_of_numbers(right + np.diag([error, 0]), right, 1e-6)
-    assert f"{much} the rounding that is allowed" in words
+    assert f"{much} the allowed rounding error" in words
 
 
 def test_flags_are_described():

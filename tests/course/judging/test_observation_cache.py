@@ -3,15 +3,18 @@
 import os
 import subprocess
 import sys
+from collections import defaultdict
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from course.checks.observation import flatten
+from course.checks.seeing import CheckRun
 from course.curriculum import DAYS, ROOT, find_day
 from course.grading.job import course_digest
-from course.judging import digests, observation_cache
+from course.judging import digests, observation_cache, truth
+from course.judging.comparison import matches
 from course.judging.digests import observation_digest, verdict_digest
 from course.judging.judge import Judge
 from course.judging.observation_cache import ObservationCache, cache_of
@@ -286,3 +289,21 @@ def test_what_a_search_has_tried_is_not_tried_anew(cache):
         second.truth.wrong(check, one)
     second.keep()
     assert Judge(DAY).truth.knows(check)
+
+
+def test_a_recording_has_fewer_digits_of_wrong_answers():
+    """A wrong answer still agrees with its recorded run, and what differs in the fourth digit does not;
+    a number that is as large as any stays finite."""
+    values = np.array([1 / 3, -2 / 3, 1.0, np.inf, np.nan])
+    largest = np.array([np.finfo(np.float32).max], np.float32)
+    seen = CheckRun(flatten({"y": values, "z": largest}))
+    right = truth.ExpectedRun(CheckRun(flatten({"y": np.zeros(5)})), {}, defaultdict(float))
+    run = truth.WrongAnswerRun(seen, True, lambda: truth._with_tolerance(right, seen))
+    rounded = truth._rounded(run, right)
+    near = rounded.seen.observation
+    assert not np.array_equal(near["y"].value, values, equal_nan=True)
+    assert near["z"].value.dtype == np.float32
+    assert np.isfinite(near["z"].value).all()
+    assert matches(seen, rounded.expected)
+    other = CheckRun(flatten({"y": values * (1 + 1e-4), "z": largest}))
+    assert not matches(other, rounded.expected)

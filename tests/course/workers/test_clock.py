@@ -1,5 +1,6 @@
 """A learner's code is given five seconds of CPU: of its own, however busy the machine is."""
 
+import os
 import queue
 import subprocess
 import sys
@@ -14,6 +15,7 @@ from course.curriculum import ROOT
 from course.workers import process
 from course.workers.forking import CAN_FORK
 from course.workers.preparing import DAYS_WITH_COMPILER
+from course.workers.worker import is_asleep, thread_states
 
 RIGHT = """
 import numpy as np
@@ -85,11 +87,24 @@ def test_a_file_that_never_ends_loading_is_one_thing_wrong(impatient_check):
 
 
 def test_what_only_waits_is_ended_too(check, monkeypatch):
-    """It computes nothing, so the clock on the wall has to end it."""
-    monkeypatch.setattr("course.workers.answer_run.WAITING", 2.0)
+    """It computes nothing, and is given little time for that, however busy the machine is."""
+    monkeypatch.setattr("course.workers.answer_run.NAP", 0.5)
     source = "import time" + RIGHT.replace("    powers =", "    time.sleep(99)\n    powers =", 1)
     checks = check(1, source).checks
     assert {one.status for one in checks if one.exercise == "softmax"} == {"timed_out"}
+
+
+@pytest.mark.parametrize(
+    ("states", "sleeps"), [("SSS", True), ("SD", True), ("SRS", False), ("ST", False), ("", False)]
+)
+def test_who_is_kept_waiting_does_not_sleep(states, sleeps):
+    """A thread that waits for a processor, or was stopped, would compute: a busy machine costs nothing."""
+    assert is_asleep(states) == sleeps
+
+
+def test_a_thread_that_runs_is_seen():
+    """This one is, as Linux writes it."""
+    assert "R" in list(thread_states(os.getpid()))
 
 
 def test_prints_are_not_computation(check):

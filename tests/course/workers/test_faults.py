@@ -37,7 +37,7 @@ FAULTS = {
         "out_of_memory",
         "MemoryError",
     ),
-    "endless recursion": ((FIRST, "    attention(query, key, value)\n" + FIRST), "error", "without an end"),
+    "endless recursion": ((FIRST, "    attention(query, key, value)\n" + FIRST), "error", "without end"),
     "changed input": ((FIRST, "    query *= 2\n    query /= 2.5\n" + FIRST), "failed", "changed in place"),
     "today's reference": (
         ("import math", "import math\nfrom numpy_reference import attention"),

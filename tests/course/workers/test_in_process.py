@@ -128,7 +128,9 @@ def test_check_invites(capsys):
     told = capsys.readouterr().out
     passed, invitations = told.split(". Invitations to make it watertight (★):\n")
     assert "✘" not in told and "☆" not in passed
-    assert invitations.startswith("☆ attention\n  empty_row_uniform: In your answer, a query that may attend")
+    assert invitations.startswith(
+        "☆ attention\n  empty_row_uniform: In your answer, a query that may attend"
+    )
     assert "test_query_with_no_key: A query that may attend to nothing" in invitations
 
 

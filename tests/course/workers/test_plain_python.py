@@ -70,8 +70,8 @@ def test_a_main_guard_is_not_run(check):
 
 @pytest.mark.parametrize("line", ["import my_helper", "from .my_helper import power"])
 def test_a_file_beside_it(check, tmp_path, line):
-    """It cannot be imported, and the message says that a day is one file."""
+    """It cannot be imported, and the message says that an answer is a single file."""
     (tmp_path / "my_helper.py").write_text("power = 2", encoding="utf-8")
     day = check(1, RIGHT.format(before=line, inside="pass", after=""))
     assert day.status == "error"
-    assert "A day is one file" in day.checks[0].message
+    assert "Your answer to a day is a single file" in day.checks[0].message

@@ -56,7 +56,7 @@ MISCONCEPTIONS = of(
             {"2: mask is not None": "True"},
         ),
         "mask_ignored": (
-            "Your result is what attention gives without the mask: the mask has no effect.",
+            "Your result is the same as without the mask: the mask has no effect.",
             {"2: scores = ...": "scores = scores", "np.where(mask, weights, 0)": "weights"},
         ),
         "mask_inverted": (
@@ -101,9 +101,9 @@ MISCONCEPTIONS = of(
             {"np.finfo(scores.dtype).min": "-1e4", "np.where(mask, weights, 0)": "weights"},
         ),
         "minus_1e9_added_in_float64": (
-            "You add −1e9 to forbidden scores from an array that NumPy creates in float64, so float32 scores become float64. And where a query may attend to "
-            "nothing, all its scores get the same −1e9, which changes no weight: the hidden keys count as visible. Its weights and output should be exactly "
-            "0.",
+            "You add an array that contains −1e9 for forbidden scores. NumPy creates it in float64, so float32 scores become float64. And where a query may "
+            "attend to nothing, all its scores get the same −1e9, which changes no weight: the hidden keys count as visible. Its weights and output should "
+            "be exactly 0.",
             {"2: scores = ...": "scores = scores + np.where(mask, 0, -1e9)", "np.where(mask, weights, 0)": "weights"},
         ),
         "empty_row_uniform": (

@@ -88,11 +88,11 @@ MISCONCEPTIONS = [
             ),
             # --- layer_norm: gain and bias
             "gain_forgotten": (
-                "Your result is what a gain of 1 gives. Multiply by the gain before you add the bias.",
+                "Your gain has no effect: the result is the same as with a gain of 1. Multiply by the gain before you add the bias.",
                 {"gain * centered": "centered"},
             ),
             "bias_forgotten": (
-                "Your result is what a bias of 0 gives: each feature is off by the same amount in every vector.",
+                "Your bias has no effect: each feature is off by the same amount in every vector. Add the bias at the end.",
                 {"_ + bias": "_"},
             ),
             "gain_times_bias": (

@@ -35,8 +35,8 @@ MISCONCEPTIONS = [
                 {"_.log_softmax": "_.softmax"},
             ),
             "log_of_a_softmax": (
-                "You take the softmax first and its logarithm afterwards. If one logit is 104 or more above another, the probability of the other is 0 in "
-                "float32, and its logarithm is −∞. Compute both in one step (day 1).",
+                "You take the softmax first and its logarithm afterwards. If a logit is 104 or more below the largest, its probability is 0 in float32, and "
+                "the logarithm is −∞. Compute both in one step (day 1).",
                 {"_.log_softmax(dim=-1)": "_.softmax(dim=-1).log()"},
             ),
             "scores_as_they_are": (

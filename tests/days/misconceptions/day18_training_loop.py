@@ -149,7 +149,7 @@ MISCONCEPTIONS = [
             ),
             # --- modes
             "always_training_mode": (
-                "You evaluate in training mode, so dropout is active. You measure a model with dropout, and the loss is different each time.",
+                "You evaluate in training mode, so dropout is active, and the loss is different each time.",
                 {"model.train(training)": "model.train()"},
             ),
             "always_evaluation_mode": (

@@ -73,7 +73,7 @@ MISCONCEPTIONS = [
                 {"4: _ / ... ** alpha": "_"},
             ),
             "hope_at_the_present_length": (
-                "You drop an unfinished hypothesis if it would lose by ending *now*. It might become longer at hardly any loss of probability, and win. The "
+                "You drop an unfinished hypothesis if it would lose by ending *now*. It might grow longer while losing hardly any probability, and win. The "
                 "highest score that it can reach is its sum divided by the penalty at `max_len`.",
                 {"4 + max_len": "5 + n"},
             ),

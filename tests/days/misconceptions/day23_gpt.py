@@ -128,8 +128,8 @@ MISCONCEPTIONS = [
             ),
             # --- CausalSelfAttention: what comes out
             "output_projection_unused": (
-                "You have `w_o`, but your output is the concatenated heads without this projection. The result of head 0 then stays in the first d_k "
-                "features. With `w_o`, every head can write to every feature.",
+                "You create `w_o`, but do not apply it: your output is the concatenated heads. The result of head 0 then stays in the first d_k features. "
+                "With `w_o`, every head can write to every feature.",
                 {"self.w_o(_)": "_"},
             ),
             "weights_returned_too": (
@@ -137,7 +137,7 @@ MISCONCEPTIONS = [
                 by_day_8(f"{SQUARE}.tril()") | {"return _": "return _, weights"},
             ),
             "empty_text_refused": (
-                "You pass −1 as a size to a view. For a tensor without entries any size would fit, so PyTorch raises an error: your layer fails when there "
+                "You pass −1 as a size to `view`. For a tensor without entries, any size would fit, so PyTorch raises an error: your layer fails when there "
                 "are no tokens. Pass all sizes, or split only the last axis.",
                 {
                     "query.unflatten(-1, (_, -1))": "query.reshape(len(x), x.size(1), _, -1)",
@@ -157,7 +157,7 @@ MISCONCEPTIONS = [
                 {"return _": "return self.dropout(_)"},
             ),
             "weights_not_dropped": (
-                "You have a dropout or its probability, but you apply it to no weights. `attention` takes the dropout as its last argument.",
+                "You store a dropout layer or its probability, but do not apply dropout to the weights. `attention` takes the dropout as its last argument.",
                 {"p = _": "p = 0.0"},
             ),
             "drops_in_evaluation": (
@@ -211,8 +211,8 @@ MISCONCEPTIONS = [
                 {"self.embed(tokens)": "self.embed(tokens) * math.sqrt(self.config.d_model)"},
             ),
             "no_positions": (
-                "You have a position embedding, but add nothing from it. From the causal mask alone, a token can tell only indirectly how many tokens come "
-                "before it, and not their order.",
+                "You create a position embedding, but never add its vectors. From the causal mask alone, a token can tell only indirectly how many tokens "
+                "come before it, but not their order.",
                 {"_ + self.positions(positions)": "_"},
             ),
             "positions_from_1": (
@@ -259,8 +259,8 @@ MISCONCEPTIONS = [
                 {"config.d_ff": "4 * config.d_model"},
             ),
             "no_final_norm": (
-                "You have no final norm. In pre-norm each block adds to x without normalizing the sum, so the sum grows from block to block. GPT-2 normalizes "
-                "it once, before the head.",
+                "Your model has no final norm. In pre-norm each block adds to x without normalizing the sum, so the sum grows from block to block. GPT-2 "
+                "normalizes it once, before the head.",
                 {"self.norm = ...": "", "x = self.norm(x)": ""},
             ),
             "post_norm": (

@@ -94,7 +94,7 @@ MISCONCEPTIONS = [
                 },
             ),
             "keys_moved_alone": (
-                "Your `reorder` moves the keys but not the values. A beam would attend with the keys of one text and the values of another.",
+                "Your `reorder` moves the keys but not the values. A beam would then use the keys of one text and the values of another.",
                 {"self.values[:, :, :, :held] = ...": "pass"},
             ),
             "rows_moved_as_far_as_all_layers_hold": (
@@ -180,7 +180,7 @@ MISCONCEPTIONS = [
             ),
             # --- attention: the rest of it
             "not_dropped": (
-                "In training mode you drop no weights.",
+                "In training mode, you do not drop any attention weights.",
                 {"self.dropout": ""},
             ),
             "heads_joined_without_moving": (

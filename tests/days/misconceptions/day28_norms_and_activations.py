@@ -27,7 +27,7 @@ MISCONCEPTIONS = [
 """,
             ),
             "rms_with_bias": (
-                "Your norm has a bias. RMSNorm subtracts no mean and adds nothing: the gain is its only parameter.",
+                "Your norm has a bias. RMSNorm does not subtract the mean or add a bias: the gain is its only parameter.",
                 {"self.eps = eps": "self.bias = nn.Parameter(torch.zeros(features))\nself.eps = eps", "_.to(x.dtype)": "(_ + self.bias).to(x.dtype)"},
             ),
             "rms_gain_is_no_parameter": (
@@ -256,8 +256,8 @@ MISCONCEPTIONS = [
                 {"wide / math.sqrt(2)": "wide"},
             ),
             "gelu_always_by_sigmoid": (
-                'Both your curves are x · σ(1.702 x), a third form, from the same paper. It is off by up to 0.02. "none" should use the error function, and '
-                '"tanh" the form with the cubic term.',
+                'Both your curves are x · σ(1.702 x), a third form, from the same paper. This form is off by up to 0.02. "none" should use the error '
+                'function, and "tanh" the form with the cubic term.',
                 {"(wide / math.sqrt(2)).erf()": "2 * (1.702 * wide).sigmoid() - 1", "signed = (... * _).tanh()": "signed = 2 * (1.702 * wide).sigmoid() - 1"},
             ),
             "gelu_half_forgotten": (
@@ -278,7 +278,7 @@ MISCONCEPTIONS = [
                 {"wide = ...": "wide = x.float()"},
             ),
             "gelu_number_by_number": (
-                "You loop over the features, and `torch.stack` raises an error for an empty list. A tensor without entries has a result, too. A function that "
+                "You loop over the features, and `torch.stack` raises an error for an empty list. A tensor without entries must work, too. A function that "
                 "acts on each feature needs no loop.",
                 {"return _": "return torch.stack(list(_.flatten())).view(x.shape)"},
             ),
@@ -327,7 +327,7 @@ MISCONCEPTIONS = [
                 {"wide = ...": "wide = x.float()"},
             ),
             "mish_number_by_number": (
-                "You loop over the features, and `torch.stack` raises an error for an empty list. A tensor without entries has a result, too. A function that "
+                "You loop over the features, and `torch.stack` raises an error for an empty list. A tensor without entries must work, too. A function that "
                 "acts on each feature needs no loop.",
                 {"return _": "return torch.stack(list(_.flatten())).view(x.shape)"},
             ),

@@ -18,8 +18,8 @@ MISCONCEPTIONS = [
                 {"power = ...": "power = n_heads"},
             ),
             "even_slopes_of_the_longer": (
-                "Your additional slopes are slopes that you already have: the second, the fourth, the sixth, … for twice the power of two. Some heads then "
-                "have equal slopes. Take the first, the third, the fifth, …, which are between the others.",
+                "For your additional slopes, you take the second, the fourth, the sixth, … for twice the power of two. You already have these slopes, so "
+                "some heads have equal slopes. Take the first, the third, the fifth, …, which are between the others.",
                 {"range(1, 2 * missing, 2)": "range(2, 2 * missing + 1, 2)"},
             ),
             "those_between_first": (
@@ -101,8 +101,8 @@ MISCONCEPTIONS = [
                 {"-_ * distance": "-_ * (t_k - 1 - key).expand(t_q, t_k)"},
             ),
             "counted_from_1": (
-                "You count the distance from 1, so a query has a distance to itself. The softmax gives the same weights, but query and key at the same "
-                "position are 0 apart.",
+                "You count the distance from 1, so a query is not at distance 0 from itself. The softmax gives the same weights, but query and key at the "
+                "same position are 0 apart.",
                 {"distance = _": "distance = (_ + 1)"},
             ),
             # --- the bias: slopes and sign

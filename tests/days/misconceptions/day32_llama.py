@@ -6,7 +6,7 @@ MISCONCEPTIONS = of(
     "LLaMA",
     {
         "head_unused": (
-            "You have a head, but you multiply by the embedding matrix instead, as GPT-2 does. The logits are the output of `head`.",
+            "You create `head`, but multiply by the embedding matrix instead, as GPT-2 does. The logits are the output of `head`.",
             {"self.head(_)": "nn.functional.linear(_, self.embed.weight)"},
         ),
         "angles_in_half_precision": (
@@ -148,8 +148,8 @@ MISCONCEPTIONS = of(
             },
         ),
         "no_final_norm": (
-            "You have no final norm. In pre-norm each block adds to x without normalizing the sum, so the sum grows from block to block. Normalize it once, "
-            "before the head.",
+            "Your model has no final norm. In pre-norm each block adds to x without normalizing the sum, so the sum grows from block to block. Normalize it "
+            "once, before the head.",
             {"self.norm = ...": "", "self.norm(x)": "x"},
         ),
         "eps_of_its_own": (
@@ -162,8 +162,8 @@ MISCONCEPTIONS = of(
         ),
         # --- the start
         "starts_as_torch_starts_it": (
-            "Your weights keep PyTorch's default initialization, which is too wide: the embedding matrix has N(0, 1), fifty times the required standard "
-            "deviation, and linear layers are uniform.",
+            "Your weights keep PyTorch's default initialization, which is too wide: the embedding matrix is drawn from N(0, 1), fifty times the required "
+            "standard deviation, and linear layers from a uniform distribution.",
             {"self.parameters()": "()"},
         ),
         "residuals_made_smaller": (

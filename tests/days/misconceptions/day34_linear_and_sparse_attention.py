@@ -91,8 +91,8 @@ MISCONCEPTIONS = [
                 PUBLISHED_TABLE,
             ),
             "published_state_for_each_token": (
-                "In the causal case you have a d_k × d_v state for every single token, and all of them are stored for the backward pass. Work in chunks: one "
-                "state per chunk, and queries times keys within a chunk.",
+                "In the causal case, you compute a d_k × d_v state for every token, and autograd stores all these states for the backward pass. Work in "
+                "chunks: one state per chunk, and queries times keys within a chunk.",
                 PUBLISHED_STATES,
             ),
             "infinite_beside_the_choice": (
@@ -232,7 +232,7 @@ MISCONCEPTIONS = [
                 {"near | first | ...": "near"},
             ),
             "one_global_token_too_many": (
-                "You have one global token too many. Positions count from 0, so the first g tokens are those at positions below g.",
+                "Your mask has one global token too many. Positions count from 0, so the first g tokens are those at positions below g.",
                 {"position < _": "position <= _"},
             ),
             # --- form

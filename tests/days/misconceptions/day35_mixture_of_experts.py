@@ -100,7 +100,7 @@ MISCONCEPTIONS = [
         {
             "capacity_ignored": (
                 "In your answer `capacity_factor` has no effect: every expert takes all tokens that chose it, as in Mixtral. If a capacity factor is given, "
-                "an expert takes the first tokens and drops the rest.",
+                "an expert must take the first tokens and drop the rest.",
                 {"self.capacity_factor is not None": "False"},
             ),
             "capacity_in_training_only": (

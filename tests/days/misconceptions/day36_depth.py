@@ -26,8 +26,8 @@ MISCONCEPTIONS = [
                 {"self.feed_forward(normed)": "self.feed_forward(x)"},
             ),
             "two_norms": (
-                "You have one norm for attention and another for the feed-forward network, as in GPT-NeoX. Here, as in GPT-J and PaLM, both share one norm; "
-                "only then can their projections become one product.",
+                "Your block has one norm for attention and another for the feed-forward network, as in GPT-NeoX. Here, as in GPT-J and PaLM, both share one "
+                "norm; only then can their projections become one product.",
                 {"self.norm = _": "self.norm = _\nself.norm_2 = _", "self.feed_forward(normed)": "self.feed_forward(self.norm_2(x))"},
             ),
             "no_gradient_into_the_norm_from_the_network": (
@@ -129,8 +129,8 @@ MISCONCEPTIONS = [
                 {"max(1, ...)": "math.ceil(self.capacity * t - 1e-9)"},
             ),
             "nobody_in_a_short_text": (
-                "In a text so short that its share is less than one token, you choose no token. At least one token must go through the block, for instance "
-                "the first token that a model generates.",
+                "If a text is so short that its share is less than one token, you choose no tokens. At least one token must go through the block, for "
+                "instance the first token that a model generates.",
                 {"min(t, max(1, _))": "_"},
             ),
             "more_on_a_tie": (

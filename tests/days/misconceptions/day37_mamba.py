@@ -137,8 +137,8 @@ MISCONCEPTIONS = [
                 },
             ),
             "no_silu_after_the_convolution": (
-                "Your layer has no SiLU between the convolution and the scan. Without it, only a linear filter stands between `in_proj` and the scan, and B, "
-                "C and Δ are computed from its output, too.",
+                "Your layer has no SiLU between the convolution and the scan. Without the SiLU, `in_proj` and the convolution are a single linear map, from "
+                "whose output B, C and Δ are computed, too.",
                 {"x = F.silu(x)": ""},
             ),
             # --- the layer: what makes the scan selective

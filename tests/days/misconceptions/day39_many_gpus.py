@@ -111,7 +111,7 @@ MISCONCEPTIONS = [
         "average_gradients",
         {
             "none_stays_none": (
-                "Where a process has no gradient, you take part in the sum but still store no gradient. Every process should have the mean as its gradient, "
+                "If a process has no gradient, it takes part in your sum, but does not store the result. Every process should have the mean as its gradient, "
                 "including this one.",
                 {"parameter.grad = _": "mean = _\nif parameter.grad is not None:\n    parameter.grad = mean"},
             ),

@@ -13,12 +13,12 @@ MISCONCEPTIONS = [
             ),
             # --- whose scale it is
             "scale_of_the_whole_matrix": (
-                "You have one scale for the whole matrix. A single large weight then makes the steps wide for all rows. Each row should have its own scale.",
+                "You compute one scale for the whole matrix. A single large weight then makes the steps wide for all rows. Each row should have its own scale.",
                 {"wide.abs().amax(dim=1, keepdim=True)": "wide.abs().amax().expand(len(wide), 1)"},
             ),
             "scale_of_a_column": (
-                "You have one scale per column, which is one per input. Scales belong to rows, the outputs: only then can you multiply by the scale after the "
-                "sum.",
+                "You compute one scale per column, which is one per input. Scales belong to rows, the outputs: only then can you multiply by the scale after "
+                "the sum.",
                 {"dim=1": "dim=0"},
             ),
             "scale_without_its_axis": (

@@ -7,20 +7,22 @@ FIND_STATE = "state = self.state[parameter]"
 SKIPPED = "if parameter.grad is None:\n    continue"
 AS_ZEROS = "if parameter.grad is None:\n    parameter.grad = torch.zeros_like(parameter)"
 STATE_ELSEWHERE = (
-    "What you remember is not in `self.state`. So it is not in the state dict either, and a run that is resumed begins with empty memories.",
+    "Your running means are not in `self.state`. So they are not in the state dict either, and a resumed run starts without them.",
     {FIND_STATE: f"state = {ELSEWHERE}"},
 )
 NONE_AS_ZEROS = (
-    "You take a gradient that is None for zeros. A parameter that is not part of the loss then moves: it decays, or its memory of old gradients drives it. Skip it.",
+    "You treat a gradient of None as zeros. A parameter that is not part of the loss then moves: it decays, or its running mean of old gradients moves it. "
+    "Skip such a parameter.",
     {SKIPPED: AS_ZEROS},
 )
 ZEROS_SKIPPED = (
-    "You skip a gradient of zeros as if it were missing. Only None means that a parameter has no gradient: zeros count as a step, in which the weights decay and the memory of "
-    "old gradients goes on.",
+    "You skip a gradient of zeros as if it were missing. Only None means that a parameter has no gradient: a gradient of zeros is a step, in which the "
+    "weights decay and the running means still move them.",
     {SKIPPED: "if parameter.grad is None or not parameter.grad.any():\n    continue"},
 )
 NOT_IN_PLACE = (
-    "You give the parameter new memory (`parameter.data = …`). What shares the old memory, such as a flat buffer or a tied view, no longer sees it. Change it in place.",
+    "You give the parameter new memory (`parameter.data = …`). A flat buffer or a tied view that shares the old memory no longer sees your step. Change the "
+    "parameter in place.",
     {"parameter.sub_(_)": "parameter.data = parameter - _"},
 )
 DECAY = "4: parameter.mul_(...)"
@@ -30,10 +32,10 @@ RATE_FROM_THE_CONSTRUCTOR = (
     {"step(): for group in self.param_groups:\n    _": "for group in self.param_groups:\n    group = group | {'lr': self.defaults['lr']}\n    _"},
 )
 DECAY_WITHOUT_RATE = (
-    "Your weights shrink by λ in every step. The decay is η·λ, so that it slows down with the learning rate.",
+    "Your weights shrink by λ in every step. They should shrink by η·λ, so that the decay slows down with the learning rate.",
     {DECAY: "parameter.mul_(1 - group['weight_decay'])"},
 )
-DECAY_FORGOTTEN = ("Nothing decays: your step is right only where the weight decay is 0.", {DECAY: ""})
+DECAY_FORGOTTEN = ("Your weights do not decay: your step is right only if the weight decay is 0.", {DECAY: ""})
 
 MISCONCEPTIONS = [
     *of(
@@ -41,8 +43,8 @@ MISCONCEPTIONS = [
         {
             # --- where decay goes
             "decay_in_the_gradient": (
-                "You add the decay to the gradient. Then it is divided by the size of the gradient as well, and a weight with large gradients hardly decays: that is "
-                "Adam with L2 regularization. AdamW decays the weights directly.",
+                "You add the decay to the gradient. Adam then divides the decay by the size of the gradient, too, and a weight with large gradients hardly "
+                "decays: that is L2 regularization. AdamW decays the weights directly.",
                 {
                     DECAY: COUPLED,
                     "mean.lerp_(parameter.grad, _)": "mean.lerp_(gradient, _)",
@@ -51,18 +53,18 @@ MISCONCEPTIONS = [
             ),
             "decay_without_the_rate": DECAY_WITHOUT_RATE,
             "decay_after_the_step": (
-                "You decay the weights after the step, and so a part of the step itself. Decay comes first.",
+                "You decay the weights after the step, so part of the step decays, too. Decay the weights first.",
                 {DECAY: "", "parameter.sub_(_)": "parameter.sub_(_)\nparameter.mul_(1 - group['lr'] * group['weight_decay'])"},
             ),
             "decay_forgotten": DECAY_FORGOTTEN,
             # --- both means
             "not_corrected": (
-                "You use both running means as they are. They begin at 0, and the second takes longer to leave it than the first: without the correction the first steps "
-                "have the wrong size.",
+                "You use both running means as they are. Both start at 0, and the second stays near 0 for longer than the first. Without the correction, the "
+                "first steps have the wrong size.",
                 {"mean / ...": "mean", "square / ...": "square"},
             ),
             "second_not_corrected": (
-                "You correct the first running mean and not the second. The second begins at 0 as well, and is too small for even longer.",
+                "You correct only the first running mean. The second starts at 0 as well, and stays too small for even longer.",
                 {"square / ...": "square"},
             ),
             "betas_swapped": (
@@ -75,16 +77,17 @@ MISCONCEPTIONS = [
             ),
             # --- the denominator
             "root_forgotten": (
-                "You divide by the mean of the squares and not by its root. The step then depends on the scale of the gradients, which the division was meant to remove.",
+                "You divide by the mean of the squares, not by its square root. The step then depends on the scale of the gradients, which the division was "
+                "meant to remove.",
                 {"(_).sqrt()": "_"},
             ),
             "epsilon_within_the_root": (
-                "You add ε before you take the root. Its effect is then that of √ε, ten thousand times as large for 10⁻⁸.",
+                "You add ε before you take the root. This has the effect of √ε, which is ten thousand times as large for ε = 10⁻⁸.",
                 {"(_).sqrt()": "(_ + group['eps']).sqrt()", "size + group['eps']": "size"},
             ),
             "epsilon_before_the_correction": (
-                "You add ε to the root of the uncorrected second moment, as in the short form at the end of §2 of the Adam paper. In the first steps it then counts "
-                "for much more.",
+                "You add ε to the root of the uncorrected second moment, as in the short form at the end of §2 of the Adam paper. In the first steps, ε then "
+                "counts for much more.",
                 {"_ * unbiased / (...)": "_ * unbiased * (1 - beta_2 ** state['step']) ** 0.5 / (square.sqrt() + group['eps'])"},
             ),
             # --- which step it is, and whose
@@ -100,7 +103,8 @@ MISCONCEPTIONS = [
                 {"state['step'] = 0": "state['step'] = 1"},
             ),
             "count_outside_the_state": (
-                "You count the steps in an attribute of the optimizer. That number is not in the state dict, so a resumed run corrects its means as if they were new.",
+                "You count the steps in an attribute of the optimizer. The count is not in the state dict, so a resumed run corrects its means as if they "
+                "were new.",
                 {
                     "1: loss = None": "loss = None\nself.count = getattr(self, 'count', 0) + 1",
                     "state['step'] += 1": "state['step'] = self.count",
@@ -113,7 +117,7 @@ MISCONCEPTIONS = [
             # --- what is changed
             "not_in_place": NOT_IN_PLACE,
             "gradient_squared_in_place": (
-                "Your step is right, but you square the gradient in place. It belongs to the caller, who may still clip it, log it or add to it.",
+                "Your step is right, but you square the gradient in place. The gradient belongs to the caller, who may still clip it, log it or add to it.",
                 {"parameter.grad.square()": "parameter.grad.square_()"},
             ),
         },
@@ -127,57 +131,60 @@ MISCONCEPTIONS = [
                 {"x = x / ...": ""},
             ),
             "spectral_norm": (
-                "You divide by the largest singular value. The Frobenius norm is never smaller, and costs no decomposition.",
+                "You divide by the largest singular value. Divide by the Frobenius norm: it is never smaller, and does not need a decomposition.",
                 {"x.norm()": "torch.linalg.matrix_norm(x, 2)"},
             ),
             "small_number_added": (
-                "You add 10⁻⁷ to the norm. The norm is replaced where it is smaller, and otherwise stays as it is.",
+                "You add 10⁻⁷ to the norm. Instead, replace the norm by 10⁻⁷ only if it is smaller.",
                 {"x.norm().clamp(min=1e-7)": "(x.norm() + 1e-7)"},
             ),
             "zeros_divided": (
-                "A matrix of zeros becomes NaN. Its norm is 0; divide by 10⁻⁷ at least.",
+                "You turn a matrix of zeros into NaN. Its norm is 0, so divide by at least 10⁻⁷.",
                 {"_.clamp(min=1e-7)": "_"},
             ),
             # --- the polynomial
             "classical_coefficients": (
-                "You iterate 1.5·X − 0.5·X Xᵀ X, the classical Newton–Schulz. It converges exactly, but needs many more steps for small singular values.",
+                "You iterate 1.5·X − 0.5·X Xᵀ X, the classical Newton–Schulz iteration. It converges exactly, but needs many more steps for small singular "
+                "values.",
                 {"a, b, c = ...": "a, b, c = 1.5, -0.5, 0.0"},
             ),
             "b_and_c_swapped": (
-                "You have swapped b and c: b belongs to X Xᵀ, and c to its square.",
+                "You have swapped b and c: b is the factor of X Xᵀ, and c the factor of its square.",
                 {"b * gram + c * gram @ gram": "c * gram + b * gram @ gram"},
             ),
             "squared_by_entries": (
-                "You square the entries of X Xᵀ. Its square is the product of the matrix with itself.",
+                "You square the entries of X Xᵀ. The square of a matrix is its product with itself.",
                 {"c * gram @ gram": "c * gram * gram"},
             ),
             "exactly_orthogonal": (
-                "Your singular values are exactly 1, as from a singular value decomposition. Newton–Schulz brings them only near 1, between about 0.7 and 1.2.",
+                "Your singular values are exactly 1, as after a singular value decomposition. Newton–Schulz brings them only near 1, between about 0.7 and "
+                "1.2.",
                 {"for _ in range(steps):\n    ...": "u, s, v = torch.linalg.svd(x, full_matrices=False)\nx = (u * (s > 1e-6)) @ v"},
             ),
             "one_step_short": (
-                "You apply the polynomial once less than you are asked to.",
+                "You apply the polynomial one time too few.",
                 {"range(steps)": "range(1, steps)"},
             ),
             # --- shapes and dtypes
             "left_transposed": (
-                "A tall matrix comes back wide. You transpose it to save work; transpose it back at the end.",
+                "You return a tall matrix as a wide one. If you transpose it to save work, transpose it back at the end.",
                 {"x.T if tall else x": "x"},
             ),
             "in_bfloat16": (
-                "You compute in bfloat16, as PyTorch's and the original Muon do on GPUs. The result has only two or three digits; here it has those of float32 at least.",
+                "You compute in bfloat16, as PyTorch's and the original Muon do on GPUs. The result then has only two or three correct digits. Compute at "
+                "least in float32.",
                 {"matrix.to(...)": "matrix.bfloat16()"},
             ),
             "always_float32": (
-                "You compute in float32 what comes in float64, and half of its digits are lost.",
+                "You compute in float32 even if the matrix is float64, so half of the digits are lost.",
                 {"matrix.to(...)": "matrix.float()"},
             ),
             "left_in_float32": (
-                "You return float32 whatever came in. The result has the dtype of the matrix.",
+                "You always return float32. The result should have the dtype of the matrix.",
                 {"_.to(matrix.dtype)": "_"},
             ),
             "divided_in_place": (
-                "You divide the matrix in place, and so change what you were given. In an optimizer that is the gradient or the running mean.",
+                "You divide the matrix in place, so you change the caller's matrix. In an optimizer, that is the gradient or the running mean.",
                 {"x = x / _": "x.div_(_)"},
             ),
         },
@@ -187,19 +194,21 @@ MISCONCEPTIONS = [
         {
             # --- the size of the step
             "factor_forgotten": (
-                "Your step is the orthogonalized matrix times η. Its entries are smaller the larger the matrix is; the factor 0.2·√max(m, n) makes up for that.",
+                "Your step is the orthogonalized matrix times η. The larger the matrix is, the smaller the entries of this step are; the factor 0.2·√max(m, "
+                "n) makes up for that.",
                 {"scale = ...": "scale = 1.0"},
             ),
             "original_factor": (
-                "You scale by √max(1, m/n), the factor of the original Muon. Here it is 0.2·√max(m, n), with which AdamW and Muon can share a learning rate.",
+                "You scale by √max(1, m/n), the factor of the original Muon. Here the factor is 0.2·√max(m, n), so that AdamW and Muon can share a learning "
+                "rate.",
                 {"scale = ...": "scale = math.sqrt(max(1, parameter.size(0) / parameter.size(1)))"},
             ),
             "smaller_side": (
-                "You take the smaller side of the matrix for the factor. It is the larger one that decides how small the entries are.",
+                "Your factor uses the smaller side of the matrix. The larger side determines how small the entries are.",
                 {"max(parameter.shape)": "min(parameter.shape)"},
             ),
             "rows_alone": (
-                "You take √m, the root of the number of rows, for the factor. It is the larger of the two sides that counts, whichever it is.",
+                "Your factor uses √m, the root of the number of rows. Use the larger of the two sides.",
                 {"max(parameter.shape)": "parameter.size(0)"},
             ),
             # --- momentum
@@ -208,7 +217,8 @@ MISCONCEPTIONS = [
                 {"orthogonalize(ahead)": "ahead"},
             ),
             "orthogonalized_before_the_mean": (
-                "You orthogonalize each gradient, and then average. The average of orthogonal matrices is none. Update the running mean first, then call `orthogonalize`.",
+                "You orthogonalize each gradient, and then average. The average of orthogonal matrices is not orthogonal. Update the running mean first, "
+                "then call `orthogonalize`.",
                 {
                     FIND_STATE: f"{FIND_STATE}\ngradient = orthogonalize(parameter.grad)",
                     "_.lerp_(parameter.grad, 1 - momentum)": "_.lerp_(gradient, 1 - momentum)",
@@ -217,20 +227,20 @@ MISCONCEPTIONS = [
                 },
             ),
             "not_ahead": (
-                "You orthogonalize the running mean itself. Muon looks one step ahead (Nesterov): it mixes the gradient into the mean once more.",
+                "You orthogonalize the running mean itself. Muon looks one step ahead (Nesterov): it mixes the gradient into the mean a second time.",
                 {"orthogonalize(ahead)": "orthogonalize(buffer)"},
             ),
             "sum_and_mean_mixed": (
-                "Your B is a sum, μ·B + G, but you look ahead as if it were a mean. Both forms exist: with the sum, it is G + μ·B that is orthogonalized.",
+                "Your B is a sum, μ·B + G, but you look ahead as if it were a mean. Both forms exist; with the sum, you have to orthogonalize G + μ·B.",
                 {"_.lerp_(parameter.grad, 1 - momentum)": "_.mul_(momentum).add_(parameter.grad)"},
             ),
             "begins_with_the_first_gradient": (
-                "Your B begins as the first gradient. It begins at 0 here, so the first gradient counts (1 − μ) times, like each later one.",
+                "Your B is initialized to the first gradient. Here it is initialized to 0, so the first gradient gets the weight 1 − μ, like each later one.",
                 {"torch.zeros_like(parameter)": "parameter.grad.clone()"},
             ),
             # --- decay
             "decay_with_the_factor": (
-                "The factor 0.2·√max(m, n) is in your decay too. It belongs to the step alone; the decay is η·λ for matrices of every shape.",
+                "Your decay contains the factor 0.2·√max(m, n). That factor belongs to the step only; the decay is η·λ for matrices of every shape.",
                 {DECAY: "parameter.mul_(1 - group['lr'] * 0.2 * math.sqrt(max(parameter.shape)) * group['weight_decay'])"},
             ),
             "muons_decay_without_the_rate": DECAY_WITHOUT_RATE,
@@ -251,7 +261,7 @@ MISCONCEPTIONS = [
         "AdamW",
         {
             "means_on_the_cpu": (
-                "Your running means are made on the CPU, wherever the parameter is. `torch.zeros_like` makes them where it is, in its dtype.",
+                "Your running means are always on the CPU. `torch.zeros_like` creates them on the device of the parameter, in its dtype.",
                 {"state['exp_avg'] = ...": "state['exp_avg'] = torch.zeros(parameter.shape, dtype=parameter.dtype)"},
             ),
         },
@@ -260,7 +270,7 @@ MISCONCEPTIONS = [
         "Muon",
         {
             "mean_on_the_cpu": (
-                "Your running mean is made on the CPU, wherever the matrix is. `torch.zeros_like` makes it where that is, in its dtype.",
+                "Your running mean is always on the CPU. `torch.zeros_like` creates it on the device of the matrix, in its dtype.",
                 {"torch.zeros_like(parameter)": "torch.zeros(parameter.shape, dtype=parameter.dtype)"},
             ),
         },

@@ -13,8 +13,8 @@ PASS = "logits = target(text[:, target_cache.length :], target_cache)[0]"
 PROMPT_FIRST = "if not target_cache.length:\n    target(tokens, target_cache)\n    roll_back(target_cache, tokens.size(1) - 1)\n"
 
 OTHERWISE_DRAWN = (
-    "You draw proposals with temperature, top-k and top-p, but the q that you judge them by lacks at least one of these. It has to be the distribution that they were drawn from; "
-    "otherwise the text has a distribution of its own, neither the draft's nor the target's."
+    "You draw proposals with temperature, top-k and top-p, but the q that you judge them by lacks at least one of these. q must be the distribution that "
+    "they were drawn from; otherwise the distribution of the text is neither the draft's nor the target's."
 )
 APPENDED = "draft_probs.append(probabilities(logits))"
 PROPOSAL = "torch.multinomial(draft_probs[-1], 1, generator=generator)"
@@ -31,21 +31,22 @@ MISCONCEPTIONS = [
         {
             # --- which proposals are accepted
             "accepts_only_what_the_target_likes_more": (
-                "You accept a proposal exactly where the target gives it at least the draft's probability. Below that it is not rejected for certain: it is accepted "
-                "with probability p/q.",
+                "You accept a proposal exactly where the target gives it at least the draft's probability. A proposal with a lower probability is not always "
+                "rejected: it is accepted with probability p/q.",
                 {"uniform < p / q": "p >= q"},
             ),
             "accepts_with_the_targets_probability": (
-                "You accept a proposal with the target's probability p. It was drawn with probability q already, so the two together count it with p · q. What has to "
-                "be multiplied with q to give p?",
+                "You accept a proposal with the target's probability p. The proposal was already drawn with probability q, so it enters the text with "
+                "probability p · q. By what do you have to multiply q to get p?",
                 {"p / q": "p"},
             ),
             "judged_by_the_next_row": (
-                "You compare each proposal with the target's next row. Row i is the distribution at the place of proposal i; the last row is for the token after all of them.",
+                "You compare each proposal with the target's next row. Row i is the distribution at the position of proposal i; the last row is for the "
+                "token after all proposals.",
                 {"target_probs[:k].gather(1, proposed)": "target_probs[1:].gather(1, proposed)"},
             ),
             "accepts_by_the_inverse_ratio": (
-                "Your acceptance probability is q/p, the inverse. What the target likes more than the draft must always be accepted.",
+                "Your acceptance probability is q/p, the inverse. A token that the target finds more likely than the draft does must always be accepted.",
                 {"p / q": "q / p"},
             ),
             "accepts_the_most_likely_alone": (
@@ -54,7 +55,8 @@ MISCONCEPTIONS = [
                 {"uniform < p / q": "target_probs[:k].argmax(dim=-1) == draft_tokens"},
             ),
             "one_number_for_all_proposals": (
-                "You draw one uniform number for all proposals. Then a proposal that was accepted says something about the next. Each needs a number of its own.",
+                "You draw one uniform number for all proposals. Then a proposal that was accepted says something about the next. Each proposal needs a "
+                "number of its own.",
                 {RANDOM: "torch.rand(1, generator=generator, dtype=q.dtype, device=q.device)"},
             ),
             "continues_after_a_rejection": (
@@ -62,8 +64,8 @@ MISCONCEPTIONS = [
                 {"_.cumprod(dim=0)": "_", "draft_tokens[:n]": "draft_tokens[accepted]"},
             ),
             "counts_all_that_would_be_accepted": (
-                "You count every proposal that would be accepted by itself, and keep that many. With an early rejection you keep the rejected one: what "
-                "counts is the number before the first rejection.",
+                "You count every proposal that would be accepted on its own, and keep that number. After an early rejection, you then keep the rejected "
+                "proposal. Count only the proposals before the first rejection.",
                 {"_.cumprod(dim=0)": "_"},
             ),
             "keeps_the_rejected_proposal": (
@@ -72,22 +74,24 @@ MISCONCEPTIONS = [
             ),
             # --- what the token after a rejection is drawn from
             "rejected_token_from_the_target": (
-                "After a rejection you draw from the target's distribution p. What the draft proposes too often then comes twice: as an accepted proposal, and again "
-                "here. Only what the draft gives too little is still missing.",
+                "After a rejection you draw from the target's distribution p. A token that the draft proposes too often then has two chances: as an accepted "
+                "proposal, and again here. Draw only from the probability that is still missing, the positive part of p − q.",
                 {"residual if residual.any() else following": "following"},
             ),
             "not_normalized": (
-                "You draw along the running sum as if the weights p − q added up to 1. They add up to less, so whatever is left goes to the last token. Divide by "
-                "their sum first.",
+                "You draw along the running sum as if the weights p − q added up to 1. They add up to less, so the rest of the probability goes to the last "
+                "token. Divide by their sum first.",
                 {DRAWN: f"{ALONG_THE_SUM}.clamp(max=len(following) - 1)"},
             ),
             # --- the token that follows when all are accepted
             "no_token_after_all_proposals": (
-                "Where all proposals are accepted you return these alone. The target's pass has already computed the distribution of one token more: it is free.",
+                "If all proposals are accepted, you return only the proposals. The target's pass has already computed the distribution of one more token, "
+                "which is free.",
                 {"return _": "return _[: max(k, 1)] if n == k else _"},
             ),
             "last_row_not_used": (
-                "After all proposals you draw from the row that judged the last proposal. The target returned one row more, for the token after it.",
+                "After all proposals, you draw from the row that judged the last proposal. The target returned one more row, for the token after that "
+                "proposal.",
                 {"following = target_probs[n]": "following = target_probs[min(n, max(k - 1, 0))]"},
             ),
             "always_subtracts": (
@@ -96,16 +100,16 @@ MISCONCEPTIONS = [
                 {"if n < k:\n    _": "if k:\n    _", "draft_probs[n]": "draft_probs[min(n, k - 1)]"},
             ),
             "ids_in_int32": (
-                "Your ids are int32. Ids are int64 everywhere in the course, as in the tokens that you were given.",
+                "Your ids are int32. Ids are int64 everywhere in the course, as in the tokens that you get.",
                 {"return _": "return _.int()"},
             ),
             # --- the source of random numbers
             "accepts_without_the_generator": (
-                "Your tokens do not follow from the state of the generator: the numbers that decide what is accepted come from torch's own state.",
+                "Your tokens do not depend only on `generator`: the numbers that decide what is accepted come from torch's global generator.",
                 {RANDOM: "torch.rand(k, dtype=q.dtype, device=q.device)"},
             ),
             "draws_without_the_generator": (
-                "Your tokens do not follow from the state of the generator: the last token is drawn from torch's own state.",
+                "Your tokens do not depend only on `generator`: the last token is drawn with torch's global generator.",
                 {DRAWN: "torch.multinomial(following, 1)"},
             ),
         },
@@ -132,23 +136,23 @@ MISCONCEPTIONS = [
                 {"text, draft_probs = _": "target_cache, draft_cache = (new_cache(model.config, 1, end) for model in (target, draft))\ntext, draft_probs = _"},
             ),
             "draft_reads_the_last_token_alone": (
-                "Your draft is always given the last token of the text alone. When all proposals were accepted it has not read the last of them either: its cache has "
-                "a gap, and later proposals are worse.",
+                "You always pass only the last token of the text to the draft. After a round in which all proposals were accepted, the draft has not read "
+                "the last proposal either: its cache has a gap, and later proposals are worse.",
                 LAST_ALONE,
             ),
             # --- the draft
             "most_likely_proposals": (
-                "Your proposals are the draft's most likely tokens, and you judge them as if they had been drawn from its distribution. A proposal has to be drawn "
-                "from the very row that you pass on.",
+                "Your proposals are the draft's most likely tokens, and you judge them as if they had been drawn from its distribution. A proposal must be "
+                "drawn from the same row that you pass on.",
                 {PROPOSAL: "draft_probs[-1].argmax(dim=-1, keepdim=True)"},
             ),
             "draft_at_temperature_1": (
-                "Your text is right, but temperature, top-k and top-p do not apply to the draft, so fewer proposals are accepted than could be.",
+                "Your text is right, but you do not apply temperature, top-k and top-p to the draft, so fewer proposals are accepted than possible.",
                 {APPENDED: "draft_probs.append(logits.softmax(dim=-1))"},
             ),
             "drawn_without_limits": (
-                "You draw proposals from the draft's distribution at temperature 1 without a cut, and judge them by the one with temperature, top-k and top-p. Draw them from the very "
-                "row that you pass on.",
+                "You draw proposals from the draft's distribution at temperature 1, without top-k and top-p, but judge them by the distribution with all "
+                "three. Draw them from the same row that you pass on.",
                 {PROPOSAL: "torch.multinomial(logits.softmax(dim=-1), 1, generator=generator)"},
             ),
             "q_without_limits": (OTHERWISE_DRAWN, judged_by("logits.softmax(dim=-1)")),
@@ -156,19 +160,19 @@ MISCONCEPTIONS = [
             "q_without_the_cut": (OTHERWISE_DRAWN, judged_by("distribution(logits, temperature)")),
             # --- the target
             "target_without_the_temperature": (
-                "The temperature does not apply to the target's rows. They are what the text is drawn from.",
+                "You do not apply the temperature to the target's rows. The text is drawn from these rows.",
                 {"target_probs = probabilities(_)": "target_probs = distribution(_, 1.0 if temperature else 0.0, top_k, top_p)"},
             ),
             "target_without_top_k": (
-                "Top-k does not apply to the target's rows. They are what the text is drawn from.",
+                "You do not apply top-k to the target's rows. The text is drawn from these rows.",
                 {"target_probs = probabilities(_)": "target_probs = distribution(_, temperature, None, top_p)"},
             ),
             "target_at_temperature_1": (
-                "Temperature, top-k and top-p do not apply to the target's rows. They are what the text is drawn from.",
+                "You do not apply temperature, top-k and top-p to the target's rows. The text is drawn from these rows.",
                 {"target_probs = probabilities(_)": "target_probs = _.softmax(dim=-1)"},
             ),
             "first_rows_of_the_target": (
-                "You take the first rows of the target's logits. In the first round the prompt's are among them: the last rows judge the proposals.",
+                "You take the first rows of the target's logits. In the first round, these rows include the prompt's. The last rows judge the proposals.",
                 {"logits[-len(draft_probs) - 1 :]": "logits[: len(draft_probs) + 1]"},
             ),
             "target_reads_the_prompt_by_itself": (
@@ -177,8 +181,8 @@ MISCONCEPTIONS = [
             ),
             # --- how much is generated
             "proposes_beyond_the_end": (
-                "You always propose k tokens, also where fewer can be used, and cut the text afterwards. The last round reads beyond the end of the text, which may be "
-                "the end of the context.",
+                "You always propose k tokens, even if fewer can be used, and cut the text afterwards. The last round then reads beyond the end of the text, "
+                "which may be the end of the context.",
                 ALWAYS_K | {"return tokens": "return tokens[:, :end]"},
             ),
             "counts_rounds": (
@@ -186,12 +190,12 @@ MISCONCEPTIONS = [
                 ALWAYS_K | {"while tokens.size(1) < end:\n    _": "for _round in range(max_new_tokens):\n    _"},
             ),
             "without_the_prompt": (
-                "You return the new tokens alone. The result begins with the prompt, as that of `generate` does.",
+                "You return only the new tokens. The result should begin with the prompt, like the result of `generate`.",
                 {"return tokens": "return tokens[:, end - max_new_tokens :]"},
             ),
             # --- the source of random numbers
             "proposals_without_the_generator": (
-                "Your text does not follow from the state of the generator: the proposals are drawn from torch's own state.",
+                "Your text does not depend only on `generator`: the proposals are drawn with torch's global generator.",
                 {PROPOSAL: "torch.multinomial(draft_probs[-1], 1)"},
             ),
         },
@@ -201,7 +205,7 @@ MISCONCEPTIONS = [
         "accept_draft",
         {
             "numbers_made_on_the_cpu": (
-                "You draw the uniform numbers on the CPU, and the probabilities may be on a GPU. `torch.rand` takes `device=`.",
+                "You draw the uniform numbers on the CPU, but the probabilities may be on a GPU. `torch.rand` takes `device=`.",
                 {RANDOM: "torch.rand(k, generator=generator, dtype=q.dtype)"},
             ),
         },

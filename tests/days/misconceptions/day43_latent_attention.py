@@ -7,19 +7,19 @@ MISCONCEPTIONS = [
         "QKNorm",
         {
             "one_norm_for_both": (
-                "Queries and keys share one norm in your answer, and so one gain. Each has its own.",
+                "Queries and keys share one norm in your answer, and so one gain. Each should have its own norm.",
                 {"self.key = ...": "self.key = self.query"},
             ),
             "key_not_normalized": (
-                "You normalize the queries only. A logit is a product of two vectors, and grows with either.",
+                "You normalize the queries only. A logit is a product of a query and a key, and grows with each of them.",
                 {"self.key(key)": "key"},
             ),
             "query_not_normalized": (
-                "You normalize the keys only. A logit is a product of two vectors, and grows with either.",
+                "You normalize the keys only. A logit is a product of a query and a key, and grows with each of them.",
                 {"self.query(query)": "query"},
             ),
             "norms_swapped": (
-                "The query's norm is applied to the keys, and the key's to the queries. It shows only when their gains differ.",
+                "The query's norm is applied to the keys, and the key's to the queries. This shows only when their gains differ.",
                 {"self.query(query), self.key(key)": "self.key(query), self.query(key)"},
             ),
             "length_of_one": (
@@ -48,7 +48,7 @@ MISCONCEPTIONS = [
         "MultiHeadLatentAttention",
         {
             "biases": (
-                "Your projections have biases, the default of `nn.Linear`. Here none of them has one.",
+                "Your projections have biases, the default of `nn.Linear`. Here, no projection has a bias.",
                 {
                     "self.w_q = ...": "self.w_q = nn.Linear(d, h * config.d_k)",
                     "self.w_dkv = ...": "self.w_dkv = nn.Linear(d, config.d_c)",
@@ -56,11 +56,11 @@ MISCONCEPTIONS = [
                 },
             ),
             "eps_ignored": (
-                "The norm of your latent has an eps of its own. It is `config.eps`.",
+                "The norm of your latent has an eps of its own. It should use `config.eps`.",
                 {"RMSNorm(config.d_c, config.eps)": "RMSNorm(config.d_c, 1e-6)"},
             ),
             "latent_cached_before_its_norm": (
-                "Your output is right without a cache, but you cache the latent as it is, and normalize it whenever it is read. What is cached is the normalized latent.",
+                "Your output is right without a cache, but you cache the latent as it is, and normalize it whenever it is read. Cache the normalized latent.",
                 {
                     "self.norm(self.w_dkv(x))": "self.w_dkv(x)",
                     "forward(): latent, shared = _": "latent, shared = _\nlatent = self.norm(latent)",
@@ -68,12 +68,12 @@ MISCONCEPTIONS = [
                 },
             ),
             "latent_not_normalized": (
-                "Your latent is not normalized. The norm belongs to what is cached.",
+                "Your latent is not normalized. Normalize it before you cache it.",
                 {"self.norm(self.w_dkv(x))": "self.w_dkv(x)"},
             ),
             "keys_cached_unrotated": (
-                "Your output is right without a cache, but you cache the rotary key as it is, and rotate all keys whenever they are read. What is cached is the rotated key: its "
-                "position never changes.",
+                "Your output is right without a cache, but you cache the rotary key as it is, and rotate all keys whenever they are read. Cache the rotated "
+                "key: its position never changes.",
                 {
                     "apply_rope(self.w_kr(x), self.angles, past)": "self.w_kr(x)",
                     "forward(): latent, shared = _": "latent, shared = _\nshared = apply_rope(shared, self.angles)",
@@ -81,7 +81,7 @@ MISCONCEPTIONS = [
                 },
             ),
             "rotary_key_not_rotated": (
-                "The rotary key in your cache is not rotated. Rotate it before it is cached, once and for all: its position never changes.",
+                "The rotary key in your cache is not rotated. Rotate it once, before you cache it: its position never changes.",
                 {"apply_rope(self.w_kr(x), self.angles, past)": "self.w_kr(x)"},
             ),
             "queries_not_rotated": (
@@ -89,16 +89,16 @@ MISCONCEPTIONS = [
                 {"apply_rope(rotary, self.angles, past)": "rotary"},
             ),
             "queries_begin_at_0": (
-                "The queries of your chunk are rotated as if it began at position 0. It follows the `past` tokens of the cache.",
+                "You rotate the queries of the chunk as if it began at position 0. The chunk follows the `past` tokens of the cache.",
                 {"apply_rope(rotary, self.angles, past)": "apply_rope(rotary, self.angles, 0)"},
             ),
             "keys_begin_at_0": (
-                "The rotary keys of your chunk are rotated as if it began at position 0. It follows the `past` tokens of the cache.",
+                "You rotate the rotary keys of the chunk as if it began at position 0. The chunk follows the `past` tokens of the cache.",
                 {"apply_rope(self.w_kr(x), self.angles, past)": "apply_rope(self.w_kr(x), self.angles, 0)"},
             ),
             "angles_rounded": (
-                "Your angles are rounded to the dtype of the model. In half precision there are too few digits for them: far from the beginning, neighboring positions get the same angle. "
-                "Leave them in the dtype that `rope_angles` gives them.",
+                "Your angles are rounded to the dtype of the model. In half precision there are too few digits for them: far from the beginning, neighboring "
+                "positions get the same angle. Leave them in the dtype that `rope_angles` returns.",
                 {
                     "apply_rope(self.w_kr(x), self.angles, past)": "apply_rope(self.w_kr(x), self.angles.to(x.dtype), past)",
                     "apply_rope(rotary, self.angles, past)": "apply_rope(rotary, self.angles.to(rotary.dtype), past)",
@@ -121,12 +121,12 @@ MISCONCEPTIONS = [
                 },
             ),
             "scaled_by_the_latent": (
-                "Your absorbed form divides the scores by √(d_c + d_r), the width of what it multiplies. The scores are those of keys of width d_k + d_r, only computed in "
-                "another order: the scale is theirs.",
+                "Your absorbed form divides the scores by √(d_c + d_r), the width of what it multiplies. The scores are those of keys of width d_k + d_r, "
+                "only computed in a different order, so the scale is 1/√(d_k + d_r).",
                 {"query = query * ...": ""},
             ),
             "scaled_by_d_k": (
-                "You divide the scores by √d_k. A query has d_k + d_r features, and its product with a key is a sum of as many terms.",
+                "You divide the scores by √d_k. A query has d_k + d_r features, so its product with a key is a sum of d_k + d_r terms.",
                 {
                     "forward(): query = torch.cat(_, dim=-1)": "query = torch.cat(_, dim=-1) * math.sqrt(1 + self.config.d_r / self.config.d_k)",
                     "absorbed(): self.config.d_k + self.config.d_r": "self.config.d_k",
@@ -137,23 +137,23 @@ MISCONCEPTIONS = [
                 {"forward(): causal_mask(x, cache)": "None"},
             ),
             "cached_tokens_invisible": (
-                "Your mask has the chunk at the beginning of the keys. The chunk's tokens are the *last* of T_k: each attends to all of the cache.",
+                "Your mask treats the chunk as the beginning of the keys. The chunk's tokens are the *last* of T_k: each attends to all of the cache.",
                 {
                     "forward(): causal_mask(x, cache)": "torch.ones(x.size(1), cache.size(1), dtype=torch.bool, device=x.device).tril()",
                     "absorbed(): causal_mask(x, cache)": "torch.ones(x.size(1), cache.size(1), dtype=torch.bool, device=x.device).tril()",
                 },
             ),
             "chunk_not_cached": (
-                "The cache that you return does not have the chunk in it.",
+                "The cache that you return does not contain the chunk.",
                 {"forward(): return _, cache": "return _, cache[:, :past] if past else cache"},
             ),
             "expanded_in_the_absorbed_form": (
-                "Your absorbed form projects the latents of the cache to keys or values. It gives the right output at the price of `forward`. W_UK belongs on the side of the "
-                "query, and W_UV on the side of the output: T vectors are projected, not T_k.",
+                "Your absorbed form projects the latents of the cache to keys or values. The output is right, but it costs as much as `forward`. Apply W_UK "
+                "to the queries and W_UV to the output: then T vectors are projected, not T_k.",
                 {"absorbed(): past = ...": "return self(x, cache)"},
             ),
             "heads_not_separated": (
-                "Your absorbed form mixes up the heads of W_UK: its rows are the heads' keys one after the other, as in the projection.",
+                "Your absorbed form mixes up the heads of W_UK: its rows hold the heads' keys one head after the other, as in the projection.",
                 {"absorbed(): self.w_uk.weight.unflatten(0, (_, -1))": "self.w_uk.weight.unflatten(0, (-1, _)).transpose(0, 1)"},
             ),
         },

@@ -7,8 +7,8 @@ MISCONCEPTIONS = [
         "chat_tokens",
         {
             "end_not_written": (
-                "The assistant's end token is in your tokens, but not marked as written. A model that never learns to write it never stops: it "
-                "answers, and then goes on as the user.",
+                "The assistant's end token is in your tokens, but not marked as written. A model that never learns to write the end token never stops: it "
+                "answers, and then continues as the user.",
                 {"2: append(..., ...)": 'append(encode(message["content"]), by_assistant)\nappend([end])'},
             ),
             "all_written": (
@@ -16,7 +16,7 @@ MISCONCEPTIONS = [
                 {'by_assistant = message["role"] == "assistant"': "by_assistant = True", "1: append(_)": "append(_, True)", "3: append(_)": "append(_, True)"},
             ),
             "header_written": (
-                "You mark the header of the assistant's messages as written. The model does not write it: whoever asks for a reply puts it there.",
+                "You mark the header of the assistant's messages as written. The model does not write the header: the program that asks for a reply does.",
                 {"1: append(_)": "append(_, by_assistant)"},
             ),
             "line_break_written": (
@@ -28,17 +28,17 @@ MISCONCEPTIONS = [
                 {'message["role"] == "assistant"': 'message["role"] == "user"'},
             ),
             "system_written": (
-                "You mark everything as written that the user did not say. The system message is an instruction, too: only the assistant's "
-                "messages are learned.",
+                "You mark everything as written except the user's messages. The system message is an instruction, too: only the assistant's messages should "
+                "be learned.",
                 {'message["role"] == "assistant"': 'message["role"] != "user"'},
             ),
             "last_answer_alone": (
-                "Only the last message is marked as written. The earlier answers of a conversation are the assistant's as well, and each of them "
-                "can be learned from.",
+                "You mark only the last message as written. The assistant also wrote the earlier answers of the conversation, and the model can learn from "
+                "each of them.",
                 {'message["role"] == "assistant"': 'message["role"] == "assistant" and message is messages[-1]'},
             ),
             "no_end": (
-                "Your messages have no end token. The model cannot see where one ends, and never learns to end its own.",
+                "Your messages have no end token. The model cannot see where a message ends, and never learns to end its own messages.",
                 {'[*encode(message["content"]), end]': 'encode(message["content"])'},
             ),
             "no_role": (
@@ -46,8 +46,8 @@ MISCONCEPTIONS = [
                 {"1: encode(...)": 'encode("\\n")'},
             ),
             "no_line_break_after_role": (
-                "The line break between the role and the content is missing. The format is a convention, and a published model has seen "
-                "it in each of its conversations: every token of it counts.",
+                "The line break between the role and the content is missing. The format is a convention, and a published model has seen it in each of its "
+                "conversations, so every token of the format matters.",
                 {"1: encode(...)": 'encode(message["role"])'},
             ),
             "no_line_break_after_end": (
@@ -63,33 +63,34 @@ MISCONCEPTIONS = [
                 {"if reply: _": "_"},
             ),
             "never_asks_for_a_reply": (
-                "`reply` changes nothing in your tokens. They should end with the header of the assistant's message; otherwise the model may "
-                "go on as the user.",
+                "`reply` changes nothing in your tokens. If `reply` is True, they should end with the header of the assistant's message; otherwise, the "
+                "model may continue as the user.",
                 {"if reply: _": "pass"},
             ),
             "reply_after_a_question_alone": (
-                "After an answer, `reply` changes nothing in your tokens. Whoever asks for a reply gets its header, whoever spoke last.",
+                "After an answer, `reply` changes nothing in your tokens. The tokens should end with the header of a reply, whoever wrote the last message.",
                 {"if reply: _": 'if reply and messages[-1]["role"] == "user":\n    _'},
             ),
             "reply_not_opened": (
-                "Your header for a reply is incomplete. It is start, `assistant` and a line break, as in front of every message of the assistant.",
+                "Your header for a reply is incomplete. It should consist of start, `assistant` and a line break, as in front of every message of the "
+                "assistant.",
                 {"4: [start, *_]": "[start]"},
             ),
             "reply_written": (
-                "You mark the header that `reply` appends as written. Nobody's loss should contain it.",
+                "You mark the header that `reply` appends as written. The model does not write this header, so no loss should contain it.",
                 {"4: append(_)": "append(_, True)"},
             ),
             "content_stripped": (
-                "You remove white space around the content. Indented code then loses its first indentation, and the model never learns to write it.",
+                "You remove white space around the content. Code then loses its first indentation, and the model never learns to write that.",
                 {'message["content"]': 'message["content"].strip()'},
             ),
             "nothing_in_float": (
-                "Without any messages your tensors have the wrong dtype: `torch.tensor([])` is float32. Say which dtype you want.",
+                "Without any messages your tensors have the wrong dtype: `torch.tensor([])` is float32. Pass the dtype.",
                 {"torch.tensor(tokens, dtype=torch.long)": "torch.tensor(tokens)", "torch.tensor(written, dtype=torch.bool)": "torch.tensor(written)"},
             ),
             "header_and_content_together": (
-                "You encode the header and the content as one text. A tokenizer may join the line break with the start of the content, "
-                "and after such a token no reply ever begins: when you sample, the prompt ends with the line break.",
+                "You encode the header and the content as one text. A tokenizer may join the line break with the start of the content, but when you sample, "
+                "the prompt ends with the line break alone, so the model never sees the joined token.",
                 {
                     "1: append(...)": "append([start])",
                     "2: append(..., ...)": "ids, head = encode(f\"{message['role']}\\n{message['content']}\"), len(message[\"role\"]) + 1\nappend(ids[:head])\nappend([*ids[head:], end], by_assistant)",
@@ -114,8 +115,8 @@ MISCONCEPTIONS = [
                 {"labels[_, :-1] = ...": "labels[..., 1:] = tokens[..., :-1].masked_fill(~written[..., :-1], -100)"},
             ),
             "position_written": (
-                "You keep a label where the token *at* the position is written, not the token that is predicted there. So the first token of each answer "
-                "is never learned, and what follows the answer is.",
+                "You keep a label where the token *at* the position is written, not the token that is predicted there. So the model never learns the first "
+                "token of an answer, and learns the token that follows the answer instead.",
                 {"~written[_, 1:]": "~written[_, :-1]"},
             ),
             "wraps_around": (
@@ -123,7 +124,7 @@ MISCONCEPTIONS = [
                 {"labels[_, :-1] = ...": "labels = tokens.roll(-1, -1).masked_fill(~written.roll(-1, -1), -100)"},
             ),
             "goes_on_in_the_next_row": (
-                "The last position of your rows predicts the next row's first token. Rows are different texts.",
+                "The last position of your rows predicts the next row's first token. Different rows are different texts.",
                 {"labels[_, :-1] = ...": "labels.view(-1)[:-1] = tokens.reshape(-1)[1:].masked_fill(~written.reshape(-1)[1:], -100)"},
             ),
             "rows_shifted": (
@@ -135,11 +136,11 @@ MISCONCEPTIONS = [
                 {"torch.full_like(tokens, -100)": "torch.zeros_like(tokens)", "labels[_, :-1] = ...": "labels[..., :-1] = tokens[..., 1:] * written[..., 1:]"},
             ),
             "all_learned": (
-                "Every next token is a label of yours, whether the assistant wrote it or not.",
+                "You use every next token as a label, whether the assistant wrote it or not.",
                 {"_.masked_fill(..., ...)": "_"},
             ),
             "written_inverted": (
-                "Your labels are what the assistant did *not* write.",
+                "Your labels are the tokens that the assistant did *not* write.",
                 {"~written[_, 1:]": "written[_, 1:]"},
             ),
             "one_shorter": (
@@ -147,7 +148,7 @@ MISCONCEPTIONS = [
                 {"return labels": "return labels[..., :-1]"},
             ),
             "tokens_overwritten": (
-                "You write −100 into the tokens themselves. They are the model's input: copy first.",
+                "You write −100 into the tokens themselves. The tokens are the model's input: copy them first.",
                 {"labels[_, :-1] = ...": "tokens.masked_fill_(~written, -100)\nlabels[..., :-1] = tokens[..., 1:]"},
             ),
         },
@@ -156,7 +157,8 @@ MISCONCEPTIONS = [
         "pack",
         {
             "positions_run_on": (
-                "Your positions run through the whole row. The model would see an example's first token at, say, position 40. Alone, it would be at 0.",
+                "Your positions run through the whole row. The model then sees an example's first token at position 40, say. Without packing, this token is "
+                "at position 0.",
                 {"torch.arange(length, device=device) - first": "torch.arange(length, device=device).expand_as(first).clone()"},
             ),
             "examples_see_each_other": (
@@ -164,7 +166,7 @@ MISCONCEPTIONS = [
                 {"(first.unsqueeze(2) == first.unsqueeze(1)) & causal": "causal.expand(len(used), length, length).clone()"},
             ),
             "sees_what_follows": (
-                "Your tokens attend to later tokens of their example, the ones that they have to predict.",
+                "Your tokens attend to later tokens of their example, which the model has to predict.",
                 {"_ & causal": "_"},
             ),
             "mask_inverted": (
@@ -172,8 +174,8 @@ MISCONCEPTIONS = [
                 {"mask = _": "mask = ~(_)"},
             ),
             "padding_sees_nothing": (
-                "The rows of your mask that belong to padding have no True. A softmax over nothing is NaN, and NaN times 0 is NaN: let padding attend to "
-                "padding, like one more example.",
+                "The rows of your mask that belong to padding have no True. A softmax over nothing is NaN, and NaN times 0 is NaN. Let padding attend to "
+                "padding, as if it were one more example.",
                 {"mask = _": "mask = _ & (packed != pad).unsqueeze(2)"},
             ),
             "padding_seen": (
@@ -183,50 +185,54 @@ MISCONCEPTIONS = [
                 },
             ),
             "padding_alone": (
-                "Each padding token of yours attends to itself alone, at position 0. Here the padding of a row is one more example: its positions count, and it attends to earlier padding.",
+                "Each of your padding tokens attends only to itself, at position 0. Here, the padding of a row is one more example: its positions count up "
+                "from 0, and it attends to earlier padding.",
                 {
                     "positions = _": "positions = (_).masked_fill(first == torch.tensor(used, dtype=torch.long, device=device).unsqueeze(1), 0)",
                     "mask = _": "mask = _ & ((positions > 0).unsqueeze(2) | torch.eye(length, dtype=torch.bool, device=device))",
                 },
             ),
             "pad_not_seen": (
-                "You hide tokens that equal `pad` from their own example. `pad` is often a token that occurs in texts as well, such as end: only what fills a row is padding.",
+                "You hide tokens that equal `pad` from their own example. `pad` is often a token that occurs in texts as well, such as the end token. Only "
+                "the tokens that fill up a row are padding.",
                 {"mask = _": "mask = _ & ((packed != pad).unsqueeze(1) | (packed == pad).unsqueeze(2))"},
             ),
             "pad_not_learned": (
-                "You take a label away because it equals `pad`. With pad = end, as it is often chosen, the model never learns to stop: only the padding behind the examples has no label.",
+                "You remove a label because it equals `pad`. `pad` is often the end token, and then the model never learns to stop. Only the padding behind "
+                "the examples should have no label.",
                 {"return _": "labels = labels.masked_fill(labels == pad, -100)\nreturn _"},
             ),
             "nothing_learned_after_pad": (
-                "You take away the label of a position whose token equals `pad`. `pad` may be a token of an example, too: only the padding behind the examples has no label.",
+                "You remove the label of a position whose token equals `pad`. An example can contain that token, too. Only the padding behind the examples "
+                "should have no label.",
                 {"return _": "labels = labels.masked_fill(packed == pad, -100)\nreturn _"},
             ),
             "padding_learned": (
-                "The labels of your padding are the padding token. Then the model learns to write padding; its label is −100.",
+                "The labels of your padding are the padding token. The model then learns to write padding. The label of padding should be −100.",
                 {"labels = ...": "labels = packed.clone()"},
             ),
             "one_example_a_row": (
-                "Each of your rows holds a single example, and the rest is padding. Put several into a row while there is room.",
+                "Each of your rows holds a single example, and the rest is padding. Put several examples into a row while there is room.",
                 {"row = ...": "row = len(used)"},
             ),
             "last_row_alone": (
-                "You look for room in the last row only. A short example may still fit into an earlier row.",
+                "You look for room only in the last row. A short example may still fit into an earlier row.",
                 {"row = ...": "row = len(used) - 1 if used and used[-1] + len(tokens) <= length else len(used)"},
             ),
             "fullest_row": (
-                "Of several rows with room you take the fullest one. Here it is the first one.",
+                "Of several rows with room, you choose the fullest. Choose the first.",
                 {"row = ...": "row = max((i for i, n in enumerate(used) if n + len(tokens) <= length), key=lambda i: used[i], default=len(used))"},
             ),
             "last_row_with_room": (
-                "Of several rows with room you take the last one. Here it is the first one.",
+                "Of several rows with room, you choose the last. Choose the first.",
                 {"row = ...": "row = next((i for i in reversed(range(len(used))) if used[i] + len(tokens) <= length), len(used))"},
             ),
             "longest_first": (
-                "You sort the examples by length. That packs tighter, but here the order given counts.",
+                "You sort the examples by length. That packs more tightly, but here the examples should stay in the given order.",
                 {"used: ... = []": "used, examples = [], sorted(examples, key=lambda one: -len(one[0]))"},
             ),
             "never_full": (
-                "Your rows never become full: an example that takes exactly the room that is left goes to a new row.",
+                "You put an example that needs exactly the room that is left into a new row, so your rows never become full.",
                 {"n + len(tokens) <= length": "n + len(tokens) < length"},
             ),
         },
@@ -235,7 +241,7 @@ MISCONCEPTIONS = [
         "pack",
         {
             "positions_on_the_cpu": (
-                "You count positions on the CPU, where the examples are not. Make them on the examples' device.",
+                "You create the positions on the CPU, but the examples may be on a GPU. Create them on the examples' device.",
                 {"4: torch.arange(length, device=device)": "torch.arange(length)"},
             ),
         },

@@ -11,18 +11,19 @@ MISCONCEPTIONS = [
         {
             # --- initialization
             "both_zero": (
-                "Both your factors are 0 at initialization. Each one's gradient contains the other as a factor, so both gradients are 0, and nothing is ever learned.",
+                "Both your factors are 0 at initialization. The gradient of each factor contains the other factor, so both gradients are 0, and nothing is "
+                "ever learned.",
                 {"self.a = nn.Parameter(a / _)": "self.a = nn.Parameter(a * 0)"},
             ),
             "a_is_zero": (
-                "Your A is 0, and your B is drawn. The product is 0 this way, too, but here it is B that is 0 and A that is drawn.",
+                "Your A is 0, and your B is drawn. The product is 0 this way, too, but here B should be 0, and A should be drawn.",
                 {
                     "self.a = nn.Parameter(a / _)": "self.a = nn.Parameter(a * 0)",
                     "linear.weight.new_zeros(d_out, rank)": "torch.randn(d_out, rank, dtype=a.dtype, device=a.device)",
                 },
             ),
             "both_random": (
-                "Both your factors are drawn, so the update is not 0 at initialization: training begins with a damaged model.",
+                "You draw both factors at random, so the update is not 0 at initialization: training begins with a damaged model.",
                 {"linear.weight.new_zeros(d_out, rank)": "torch.randn(d_out, rank, dtype=a.dtype, device=a.device) / d_out**0.5"},
             ),
             "a_too_large": (
@@ -35,11 +36,12 @@ MISCONCEPTIONS = [
             ),
             # --- the scale
             "not_scaled": (
-                "You add B A x as it is. The update is multiplied by α / r.",
+                "You add B A x without a factor. Multiply the update by α / r.",
                 {"self.scale * update": "update"},
             ),
             "alpha_alone": (
-                "You multiply the update by α, and do not divide by the rank. Then a higher rank, which is a sum of more terms, needs a lower learning rate.",
+                "You multiply the update by α, but do not divide it by the rank. The update is a sum of r terms, so a higher rank then needs a lower "
+                "learning rate.",
                 {"alpha / rank": "alpha"},
             ),
             "root_of_rank": (
@@ -47,7 +49,7 @@ MISCONCEPTIONS = [
                 {"alpha / rank": "alpha / rank**0.5"},
             ),
             "scale_inverted": (
-                "Your scale is r / α. It is α / r.",
+                "Your scale is r / α. It should be α / r.",
                 {"alpha / rank": "rank / alpha"},
             ),
             "sum_scaled": (
@@ -55,12 +57,12 @@ MISCONCEPTIONS = [
                 {SUM: "self.scale * (F.linear(x, self.weight, self.bias) + update)"},
             ),
             "default_alpha_is_rank": (
-                "Without an α your scale is 1. α is 16 by default, for every rank.",
+                "If no α is given, your scale is 1. α should be 16 by default, for every rank.",
                 {"alpha: _ = 16.0": "alpha: _ = None", "alpha / rank": "1.0 if alpha is None else alpha / rank"},
             ),
             # --- the layer itself
             "layer_forgotten": (
-                "Your output is the update alone. It is added to what the layer computes.",
+                "Your output is only the update. Add the update to the output of the layer.",
                 {SUM: "self.scale * update"},
             ),
             "no_gradient_through_the_weight": (
@@ -77,19 +79,20 @@ MISCONCEPTIONS = [
                 {SUM: "F.linear(x, self.weight) + self.scale * update"},
             ),
             "weight_not_frozen": (
-                "The layer's weight still requires a gradient. Then it is trained as well, and neither its gradient nor the optimizer's memory for it is saved.",
+                "The layer's weight still requires a gradient. So it is trained as well, and you still need memory for its gradient and for its optimizer "
+                "state.",
                 {"linear.weight.requires_grad_(...)": "linear.weight"},
             ),
             "bias_not_frozen": (
-                "The layer's bias still requires a gradient. Weight and bias are frozen; only A and B are trained.",
+                "The layer's bias still requires a gradient. Freeze weight and bias, so that only A and B are trained.",
                 {"linear.bias.requires_grad_(...)": "linear.bias"},
             ),
             "weight_copied": (
-                "You copy the layer's weight. The copy takes as much memory as the layer. Use the layer's own parameter.",
+                "You copy the layer's weight. The copy takes as much memory as the layer. Use the layer's own parameter instead.",
                 {"linear.weight.requires_grad_(...)": "nn.Parameter(linear.weight.detach().clone(), requires_grad=False)"},
             ),
             "always_float32": (
-                "Your factors are in float32, whatever the layer is in. They have the dtype of its weight.",
+                "Your factors are always float32. They should have the dtype of the layer's weight.",
                 {"dtype=linear.weight.dtype": "dtype=torch.float32", "linear.weight.new_zeros(d_out, rank)": "torch.zeros(d_out, rank, device=a.device)"},
             ),
         },
@@ -98,7 +101,7 @@ MISCONCEPTIONS = [
         "LoRALinear",
         {
             "updates_on_the_cpu": (
-                "Your factors are on the CPU, and the layer is not. Make them on the device of its weight.",
+                "Your factors are on the CPU, but the layer is not. Create them on the device of the layer's weight.",
                 {"device=linear.weight.device": "device='cpu'", "linear.weight.new_zeros(d_out, rank)": "torch.zeros(d_out, rank, dtype=a.dtype)"},
             ),
         },
@@ -111,26 +114,26 @@ MISCONCEPTIONS = [
                 {"model.requires_grad_(...)": ""},
             ),
             "all_frozen": (
-                "You freeze the model after you have added the updates, and so the updates as well. Nothing is left to train.",
+                "You freeze the model after adding the updates, so the updates are frozen as well. Nothing is left to train.",
                 {
                     "model.requires_grad_(...)": "",
                     "2: for name, layer in updated.items():\n    _": "for name, layer in updated.items():\n    _\nmodel.requires_grad_(False)",
                 },
             ),
             "every_linear_layer": (
-                "You update every linear layer. Only those with one of the names get an update.",
+                "You add an update to every linear layer. Only layers with one of the given names should get an update.",
                 {CONDITION: "isinstance(layer, nn.Linear)"},
             ),
             "part_of_a_name": (
-                "You look for the names anywhere in a layer's name. Then `w_q` also stands for `w_qk`. Compare the entire last part.",
+                "You look for the names anywhere in a layer's name, so `w_q` also matches `w_qk`. Compare the entire last part.",
                 {CONDITION: "isinstance(layer, nn.Linear) and any(one in name for one in names)"},
             ),
             "end_of_a_name": (
-                "You look at how a layer's name ends. Then `w_q` also stands for `new_w_q`. Compare the entire last part.",
+                "You compare only the end of a layer's name, so `w_q` also matches `new_w_q`. Compare the entire last part.",
                 {CONDITION: "isinstance(layer, nn.Linear) and name.endswith(tuple(names))"},
             ),
             "inside_blocks_only": (
-                "You miss the layers that are the model's own attributes, such as a head. Their names have no dot.",
+                "You miss the layers that are the model's own attributes, such as a head. The names of these layers contain no dot.",
                 {CONDITION: "isinstance(layer, nn.Linear) and name.endswith(tuple('.' + one for one in names))"},
             ),
             "own_children_only": (
@@ -138,13 +141,13 @@ MISCONCEPTIONS = [
                 {"1: model.named_modules()": "model.named_children()"},
             ),
             "first_layer_only": (
-                "You update one layer of each name. All layers with the name get an update, in every block.",
+                "You add an update to only one layer of each name. All layers with that name should get an update, in every block.",
                 {
                     "if not chosen:\n    _": "chosen = {name.rpartition('.')[2]: name for name in reversed(chosen)}\nchosen = {name: model.get_submodule(name) for name in chosen.values()}"
                 },
             ),
             "alpha_not_passed": (
-                "You do not pass α on to the layers, which take 16.",
+                "You do not pass α on to the layers, so they use the default, 16.",
                 {"LoRALinear(layer, rank, alpha)": "LoRALinear(layer, rank)"},
             ),
             "copy_changed": (
@@ -161,15 +164,15 @@ MISCONCEPTIONS = [
                 {MERGED: "layer.weight + layer.b @ layer.a"},
             ),
             "scaled_twice": (
-                "You scale the sum. The factor α / r belongs to B A; the weight stays as it is.",
+                "You multiply the sum of weight and update by α / r. The factor belongs only to B A.",
                 {MERGED: "layer.scale * (layer.weight + layer.b @ layer.a)"},
             ),
             "update_alone": (
-                "Your merged weight is the update. It is the sum of the weight and the update.",
+                "Your merged weight is only the update. It should be the sum of the weight and the update.",
                 {MERGED: "layer.scale * layer.b @ layer.a"},
             ),
             "subtracted": (
-                "You subtract the update. That is how a merged update is removed again.",
+                "You subtract the update. Subtracting removes an update that has been merged.",
                 {MERGED: "layer.weight - layer.scale * layer.b @ layer.a"},
             ),
             "not_merged": (
@@ -177,11 +180,11 @@ MISCONCEPTIONS = [
                 {MERGED: "layer.weight.clone()"},
             ),
             "bias_lost": (
-                "Your merged layers have no bias. The layer's bias stays.",
+                "Your merged layers have no bias. Keep the bias of the original layer.",
                 {"bias=layer.bias is not None": "bias=False", "plain.weight, plain.bias = _, layer.bias": "plain.weight = nn.Parameter(weight)"},
             ),
             "update_left": (
-                "You merge the weights, but the layers with the updates stay. Each update now counts twice.",
+                "You merge the weights, but keep the layers with the updates. Each update now counts twice.",
                 {"plain = ...": "layer.weight = nn.Parameter(weight)", "plain.weight, plain.bias = ...": "", "model.set_submodule(name, plain)": ""},
             ),
             "only_the_models_own_children": (

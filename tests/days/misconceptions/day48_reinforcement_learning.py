@@ -12,12 +12,12 @@ MISCONCEPTIONS = [
         "group_advantages",
         {
             "nan_for_equal_rewards": (
-                "Your advantages are NaN or infinite where all rewards of a group are equal: you divide by a standard deviation of 0. Such a group says "
-                "nothing about which answer is better, so all its advantages are 0. Groups with only right answers occur at almost every step.",
+                "Your advantages are NaN or infinite where all rewards of a group are equal: you divide by a standard deviation of 0. Such a group does not "
+                "show which answer is better, so all its advantages should be 0. In training, groups with equal rewards are common.",
                 {"_.masked_fill(equal, 0.0)": "_"},
             ),
             "not_scaled": (
-                "Your advantages are not divided by the group's standard deviation. (Dr. GRPO leaves it out, too. Here, it is in.)",
+                "Your advantages are not divided by the group's standard deviation. (Dr. GRPO does not divide, either. Here, you should.)",
                 {"centered / variance.sqrt()": "centered"},
             ),
             "divided_by_the_variance": (
@@ -25,31 +25,31 @@ MISCONCEPTIONS = [
                 {"variance.sqrt()": "variance"},
             ),
             "divides_by_g": (
-                "Your standard deviation divides by G. Here it divides by G − 1, as `torch.std` does.",
+                "For the standard deviation, you divide by G. Divide by G − 1, as `torch.std` does.",
                 {"max(rewards.size(-1) - 1, 1)": "rewards.size(-1)"},
             ),
             "epsilon_added": (
-                "You add a small number to the standard deviation. Where rewards are close together it changes the result, and where all are equal it turns "
-                "rounding into advantages.",
+                "You add a small number to the standard deviation. That number changes the result if rewards are close together, and turns rounding "
+                "errors into advantages if all rewards are equal.",
                 {"(_ / variance.sqrt()).masked_fill(equal, 0.0)": "_ / (variance.sqrt() + 1e-4)"},
             ),
             "equal_after_rounding": (
-                "Your advantages are not 0 in some groups of equal rewards. Their mean has been rounded, so neither it nor the standard deviation shows "
-                "that the rewards are equal. Compare the rewards with each other.",
+                "Your advantages are not 0 in some groups of equal rewards. Their mean has been rounded, so the rewards minus the mean are not 0 either. "
+                "Compare the rewards with each other.",
                 {"_.masked_fill(equal, 0.0)": "_.masked_fill(variance == 0, 0.0)"},
             ),
             "not_centered": (
                 "You divide the rewards by their standard deviation, but do not subtract the mean. Then every answer with a positive reward becomes more "
-                "likely, those below the average, too.",
+                "likely, even an answer below the average.",
                 {"3: centered / _": "rewards / _"},
             ),
             "sign_flipped": (
-                "Your advantages have the wrong sign: answers that are better than the group's mean have negative ones.",
+                "Your advantages have the wrong sign: an answer that is better than the group's mean has a negative advantage.",
                 {"rewards - rewards.mean(dim=-1, keepdim=True)": "rewards.mean(dim=-1, keepdim=True) - rewards"},
             ),
             "one_baseline_for_all": (
-                "You subtract the mean of all rewards, and divide by the standard deviation of all of them. An easy prompt's answers are then all better than "
-                "average. Each group is compared with itself.",
+                "You subtract the mean of all rewards, and divide by the standard deviation of all of them. The answers to an easy prompt are then all "
+                "better than average. Compare each answer with its own group.",
                 {
                     "rewards.mean(dim=-1, keepdim=True)": "rewards.mean()",
                     "centered.square().sum(dim=-1, keepdim=True)": "centered.square().sum()",
@@ -57,7 +57,8 @@ MISCONCEPTIONS = [
                 },
             ),
             "over_the_prompts": (
-                "You compare answers to different prompts: your mean and standard deviation are over the first axis. The last axis is a group.",
+                "You compare answers to different prompts: your mean and standard deviation are over the first axis. The answers of a group are along the "
+                "last axis.",
                 {
                     "rewards.mean(dim=-1, keepdim=True)": "rewards.mean(dim=0, keepdim=True)",
                     "centered.square().sum(dim=-1, keepdim=True)": "centered.square().sum(dim=0, keepdim=True)",
@@ -72,20 +73,21 @@ MISCONCEPTIONS = [
         "policy_loss",
         {
             "gain_returned": (
-                "Your loss has the wrong sign: it is what should grow. An optimizer makes a loss small, and would make the better answers less likely.",
+                "Your loss has the wrong sign: it is the gain, which should grow. An optimizer minimizes the loss, so it would make the better answers less "
+                "likely.",
                 {"-gain.masked_fill(~mask, 0.0).sum(dim=-1).mean()": "gain.masked_fill(~mask, 0.0).sum(dim=-1).mean()"},
             ),
             "divided_by_each_length": (
-                "You average over the tokens of each answer, as DeepSeekMath prints it. Here the tokens are summed: with the average, a long wrong "
-                "answer costs less per token than a short one.",
+                "You average over the tokens of each answer, as the equation in DeepSeekMath does. Sum them instead: with the average, a long wrong answer "
+                "costs less per token than a short one.",
                 {"_.sum(dim=-1).mean()": "(_.sum(dim=-1) / mask.sum(dim=-1)).mean()"},
             ),
             "mean_over_all_tokens": (
-                "You average over all tokens of the step. Here each answer's tokens are summed, and the sums averaged over the answers.",
+                "You average over all tokens of the step. Instead, sum the tokens of each answer, and average these sums over the answers.",
                 {"_.sum(dim=-1).mean()": "_.sum() / mask.sum()"},
             ),
             "divided_by_the_longest": (
-                "You divide by the number of positions, padding included. Here each answer's tokens are summed, and the sums averaged over the answers.",
+                "You divide by the number of positions, including padding. Instead, sum the tokens of each answer, and average these sums over the answers.",
                 {"_.sum(dim=-1).mean()": "_.mean()"},
             ),
             "summed_over_answers": (
@@ -97,12 +99,12 @@ MISCONCEPTIONS = [
                 {"torch.minimum(..., ...)": "ratio * advantage"},
             ),
             "always_clipped": (
-                "You use the clipped ratio alone. Then a token that went in the *wrong* direction beyond the range has no gradient, and can never come back. "
-                "Take the lower of the two gains.",
+                "You use the clipped ratio alone. A token whose ratio has left the range in the *wrong* direction then has no gradient, and can never come "
+                "back. Take the lower of the two gains.",
                 {"torch.minimum(..., ...)": "clipped * advantage"},
             ),
             "higher_of_the_two": (
-                "You take the higher of the clipped and the unclipped gain. Then there is no limit on how far a ratio can go.",
+                "You take the higher of the clipped and the unclipped gain. Take the lower: otherwise nothing limits the ratio.",
                 {"torch.minimum": "torch.maximum"},
             ),
             "min_of_the_ratios": (
@@ -111,31 +113,32 @@ MISCONCEPTIONS = [
                 {"torch.minimum(..., ...)": "torch.minimum(ratio, clipped) * advantage"},
             ),
             "clipped_above_alone": (
-                "Your ratio is limited from above, but not from below. A worse answer's ratio has its limit at 1 − ε.",
+                "Your ratio is limited from above, but not from below. For an answer with a negative advantage, the limit is 1 − ε.",
                 {"ratio.clamp(1 - clip, 1 + clip)": "ratio.clamp(max=1 + clip)"},
             ),
             "clip_ignored": (
-                "`clip` changes nothing in your loss: the range is 0.8 to 1.2 whatever it is.",
+                "`clip` changes nothing in your loss: your range is always 0.8 to 1.2.",
                 {"ratio.clamp(1 - clip, 1 + clip)": "ratio.clamp(0.8, 1.2)"},
             ),
             "ratio_inverted": (
-                "Your ratio is the old model's probability over the new one's. The loss then falls where better answers become less likely.",
+                "Your ratio is the old model's probability over the new one's. The loss then falls when better answers become less likely.",
                 {"log_probs - old_log_probs.detach()": "old_log_probs.detach() - log_probs"},
             ),
             "no_exponential": (
-                "Your ratio is a difference of log-probabilities. It is 0 where the models agree, and the ratio of their probabilities is 1 there.",
+                "Your ratio is a difference of log-probabilities. Where the models agree, the difference is 0, but the ratio of their probabilities is 1.",
                 {"change.exp()": "change"},
             ),
             "ratio_of_answers": (
-                "You have one ratio for each answer, the product over its tokens (GSPO has such a ratio). Here each token has its own.",
+                "You compute one ratio for each answer, the product over its tokens. Compute a ratio for each token. (GSPO uses a ratio for each answer.)",
                 {"change.exp()": "change.sum(dim=-1, keepdim=True).exp().expand_as(change)"},
             ),
             "log_probs_for_the_ratio": (
-                "You weight log-probabilities with advantages, as REINFORCE does. The surrogate weights ratios: on stale answers the two differ.",
+                "You weight log-probabilities with advantages, as REINFORCE does. The surrogate weights ratios: on answers that an older model has sampled, "
+                "the two differ.",
                 {"torch.minimum(..., ...)": "log_probs.masked_fill(~mask, 0.0) * advantage"},
             ),
             "padding_counts": (
-                "Padding counts in your loss. After the end of an answer, nothing is the model's choice.",
+                "Padding counts in your loss. The model does not choose the tokens after the end of its answer.",
                 {"1: (...).masked_fill(~mask, 0.0)": "log_probs - old_log_probs.detach()", "4: gain.masked_fill(~mask, 0.0)": "gain"},
             ),
             "padding_counts_as_one": (
@@ -147,11 +150,11 @@ MISCONCEPTIONS = [
                 {"1: (_).masked_fill(~mask, 0.0)": "_", "4: gain.masked_fill(~mask, 0.0)": "(gain * mask)"},
             ),
             "old_model_learns": (
-                "The old log-probabilities get a gradient from you. They are what the answers were sampled with, and fixed.",
+                "Your loss passes a gradient to the old log-probabilities. The answers were sampled with them, so they are constants.",
                 {"old_log_probs.detach()": "old_log_probs"},
             ),
             "advantages_learn": (
-                "The advantages get a gradient from you. They come from rewards, which no step of the optimizer can change.",
+                "Your loss passes a gradient to the advantages. They come from rewards, which no step of the optimizer can change.",
                 {"advantages.unsqueeze(-1).detach()": "advantages.unsqueeze(-1)"},
             ),
         },
@@ -160,35 +163,36 @@ MISCONCEPTIONS = [
         "kl_penalty",
         {
             "plain_log_ratio": (
-                "You average log(πθ/π_ref), an estimate that can be negative (k₁). k₃ never is.",
+                "You average log(πθ/π_ref), an estimate that can be negative (k₁). k₃ is never negative.",
                 {"log_ratio.exp() - log_ratio - 1": "-log_ratio"},
             ),
             "half_the_square": (
-                "You average half the squared logarithm of the ratio (k₂). Near 0 it is close to k₃, and its mean is not the KL divergence.",
+                "You average half the squared logarithm of the ratio (k₂). It is close to k₃ when the ratio is near 1, but its mean is not the KL divergence.",
                 {"log_ratio.exp() - log_ratio - 1": "log_ratio.square() / 2"},
             ),
             "reference_below": (
-                "Your ratio is the model's probability over the reference's. In k₃ the reference is above: the tokens are sampled from the model.",
+                "Your ratio is the model's probability over the reference's. In k₃, the reference's probability is the numerator, because the tokens are "
+                "sampled from the model.",
                 {"reference_log_probs.detach() - log_probs": "log_probs - reference_log_probs.detach()"},
             ),
             "one_not_subtracted": (
-                "Your penalty is 1 per token too high: where the models agree, it should be 0.",
+                "Your penalty is too high by 1 per token: where the models agree, it should be 0.",
                 {"_ - 1": "_"},
             ),
             "logarithm_not_subtracted": (
-                "Your penalty is the ratio minus 1. Its mean is 0 for any two models; the logarithm is what makes it a divergence.",
+                "Your penalty is the ratio minus 1. The mean of this number is 0 for any two models; subtract the logarithm, which makes it a divergence.",
                 {"log_ratio.exp() - log_ratio - 1": "log_ratio.exp() - 1"},
             ),
             "penalty_by_length": (
-                "You average over the tokens of each answer. Here they are summed, as in `policy_loss`.",
+                "You average over the tokens of each answer. Sum them, as in `policy_loss`.",
                 {"estimate.sum(dim=-1).mean()": "(estimate.sum(dim=-1) / mask.sum(dim=-1)).mean()"},
             ),
             "penalty_by_tokens": (
-                "You average over all tokens of the step. Here each answer's tokens are summed, and the sums averaged over the answers.",
+                "You average over all tokens of the step. Instead, sum the tokens of each answer, and average these sums over the answers.",
                 {"estimate.sum(dim=-1).mean()": "estimate.sum() / mask.sum()"},
             ),
             "padding_penalized": (
-                "Padding counts in your penalty. After the end of an answer, nothing is the model's choice.",
+                "Padding counts in your penalty. The model does not choose the tokens after the end of its answer.",
                 {"(_).masked_fill(~mask, 0.0)": "_"},
             ),
             "penalty_masked_too_late": (
@@ -196,11 +200,11 @@ MISCONCEPTIONS = [
                 {"(_).masked_fill(~mask, 0.0)": "_", "estimate.sum(dim=-1)": "(estimate * mask).sum(dim=-1)"},
             ),
             "reference_learns": (
-                "The reference gets a gradient from you. It stays where training began.",
+                "Your penalty passes a gradient to the reference. The reference should stay as it was when training began.",
                 {"reference_log_probs.detach()": "reference_log_probs"},
             ),
             "no_gradient": (
-                "Your penalty has no gradient, so it cannot pull the model back. Only the reference is fixed.",
+                "Your penalty has no gradient, so it cannot pull the model back to the reference. Detach only the reference.",
                 {"estimate.sum(dim=-1).mean()": "estimate.sum(dim=-1).mean().detach()"},
             ),
         },

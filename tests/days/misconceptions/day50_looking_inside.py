@@ -7,16 +7,16 @@ MISCONCEPTIONS = [
         "logit_lens",
         {
             "not_normalized": (
-                "You multiply the residual stream with the embeddings as it is. The model applies its final norm first, and so must the lens, at every layer.",
+                "You multiply the residual stream by the embedding matrix without a norm. The model applies its final norm first, so the lens must apply it, "
+                "too, at every layer.",
                 {"model.norm(_)": "_"},
             ),
             "last_normalized_twice": (
-                "Your last logits come from a state that is normalized twice. What leaves the final norm is normalized already; what enters it is "
-                "the state that you want.",
+                "Your last logits come from a state that is normalized twice. The output of the final norm is already normalized; you need its input.",
                 {"torch.stack(states)": "torch.stack([*states[:-1], model.norm(states[-1])])"},
             ),
             "without_positions": (
-                "Your first logits come from the token embeddings alone. What enters the first block also contains the positions.",
+                "Your first logits come from the token embeddings alone. The input of the first block also contains the positions.",
                 {"torch.stack(states)": "torch.stack([model.embed(tokens), *states[1:]])"},
             ),
             "first_missing": (
@@ -24,15 +24,16 @@ MISCONCEPTIONS = [
                 {"torch.stack(states)": "torch.stack(states[1:])"},
             ),
             "last_missing": (
-                "You have no logits for the state after the last block, which are the model's own. N blocks have N + 1 states around them.",
+                "You return no logits for the state after the last block, which are the model's own. N blocks have N + 1 states: one before each block, and "
+                "one after the last.",
                 {"torch.stack(states)": "torch.stack(states[:-1])"},
             ),
             "embeddings_of_a_llama": (
-                "You multiply with a LLaMA's embeddings. Its logits have a matrix of their own, `head`.",
+                "You multiply by a LLaMA's embedding matrix. A LLaMA computes its logits with a separate matrix, `head`.",
                 {'getattr(model, "head", model.embed)': "model.embed"},
             ),
             "layers_second": (
-                "Your layers are the second axis. They come first: `logits[n]` is then as the model's own result.",
+                "Your layers are the second axis. Make them the first, so that `logits[n]` has the shape of the model's own result.",
                 {"torch.stack(states)": "torch.stack(states, dim=1)"},
             ),
             "dropping": (
@@ -44,16 +45,17 @@ MISCONCEPTIONS = [
                 {"module.training = training": "pass"},
             ),
             "one_mode_for_all": (
-                "Your logits are right, but afterwards all modules have the mode of the model. Some parts had a different one: who fine-tunes a model "
-                "often puts frozen parts into evaluation mode.",
+                "Your logits are right, but afterwards all modules have the mode of the model. Some parts had a different mode: in fine-tuning, frozen parts "
+                "are often in evaluation mode.",
                 {"module.training = training": "model.train(modes[0][1])"},
             ),
             "hooks_left": (
-                "Your logits are right, but your hooks are still there. They run in each later call, and keep its activations in memory.",
+                "Your logits are right, but your hooks are still there. They run at each later call, and keep its activations in memory.",
                 {"hook.remove()": "pass"},
             ),
             "all_hooks_removed": (
-                "Your logits are right, but you remove all hooks, those of others as well. Each `register_…` returns a handle that removes one hook.",
+                "Your logits are right, but you remove all hooks, including those that you did not register. Each `register_…` method returns a handle that "
+                "removes one hook.",
                 {"for hook in hooks: _": "for module in model.modules(): module._forward_pre_hooks.clear()"},
             ),
             "left_after_an_error": (
@@ -69,7 +71,8 @@ MISCONCEPTIONS = [
         "patch_activation",
         {
             "in_place": (
-                "You write into the tensor that enters the module. Others read this tensor as well: the residual connection beside a norm, or the caller's tokens.",
+                "You write into the tensor that enters the module. This tensor has other uses: the residual connection around a norm reads it, or it holds "
+                "the caller's tokens.",
                 {"given[0].clone()": "given[0]"},
             ),
             "everywhere": (
@@ -81,7 +84,8 @@ MISCONCEPTIONS = [
                 {"2: model(source)": "model(tokens)", "3: model(tokens)": "model(tokens if source is None else source)"},
             ),
             "output_patched": (
-                "You replace what leaves the module. Here it is what enters it: so a head can be patched, in front of the output projection that mixes all heads.",
+                "You replace the output of the module. Replace its input: then you can patch a single head, in front of the output projection that mixes all "
+                "heads.",
                 {
                     "module.register_forward_pre_hook(record)": "module.register_forward_hook(lambda one, _, out: record(one, (out,)))",
                     "module.register_forward_pre_hook(replace)": "module.register_forward_hook(lambda one, _, out: replace(one, (out,))[0])",
@@ -104,7 +108,7 @@ MISCONCEPTIONS = [
                 {"one.training = training": "pass"},
             ),
             "one_mode_after_a_patch": (
-                "Your logits are right, but afterwards all modules have the mode of the model. Some parts had a different one.",
+                "Your logits are right, but afterwards all modules have the mode of the model. Some parts had a different mode.",
                 {"one.training = training": "model.train(modes[0][1])"},
             ),
             "patch_left": (
@@ -128,7 +132,8 @@ MISCONCEPTIONS = [
         "prefix_matching_score",
         {
             "same_token": (
-                "You add up the weights on earlier places of the *same* token. An induction head attends one place further, to what followed: that is what it predicts.",
+                "You add up the weights on earlier places of the *same* token. An induction head attends one place further, to the token that followed, and "
+                "predicts that token.",
                 {"earlier.roll(1, dims=2)": "earlier"},
             ),
             "matches_itself": (
@@ -136,39 +141,42 @@ MISCONCEPTIONS = [
                 {"_.tril(-1)": "_.tril()"},
             ),
             "place_before": (
-                "You add up the weights on what came *before* the earlier places. It should be what came after them.",
+                "You add up the weights on the tokens *before* the earlier places. Add up the weights on the tokens after them.",
                 {"earlier.roll(1, dims=2)": "earlier.roll(-1, dims=2)"},
             ),
             "latest_alone": (
-                "You count only the latest earlier place of a token. All of them count: the weights on what followed them add up.",
+                "You count only the latest earlier place of a token. Add up the weights on the tokens after all of them.",
                 {"earlier.roll(1, dims=2)": "(earlier & (earlier.cumsum(dim=2) == earlier.sum(dim=2, keepdim=True))).roll(1, dims=2)"},
             ),
             "first_alone": (
-                "You count only the first place of a token. All earlier ones count: the weights on what followed them add up.",
+                "You count only the first place of a token. Add up the weights on the tokens after all earlier places.",
                 {"earlier.roll(1, dims=2)": "(earlier & (earlier.cumsum(dim=2) == 1)).roll(1, dims=2)"},
             ),
             "own_place_left_out": (
-                "You leave out the token's own place. Where a token follows its equal, its own place is what followed.",
+                "You leave out the token's own place. If a token is the same as the token before it, its own place is the one after an earlier place.",
                 {"earlier.roll(1, dims=2)": "earlier.roll(1, dims=2).tril(-1)"},
             ),
             "mean_over_all": (
-                "You divide by the number of all tokens. Those that occur for the first time have nothing to match, so a perfect head would score less than 1.",
+                "You divide by the number of all tokens. Tokens that occur for the first time have nothing to match, so a perfect head would score less than "
+                "1.",
                 {"count = ...": "count = tokens.numel()"},
             ),
             "mean_over_pairs": (
-                "You divide by the number of all pairs of equal tokens. A head shares its weight among the earlier places, so you would have to add up, and divide by the number of repeated tokens.",
+                "You divide by the number of all pairs of equal tokens. A head divides its weight among the earlier places, so add up these weights, and "
+                "divide by the number of repeated tokens.",
                 {"count = ...": "count = earlier.sum().clamp(min=1)"},
             ),
             "mean_over_rows": (
-                "You take the mean of each row first, and then the mean of these. Each repeated token counts the same, so a row with more of them counts more.",
+                "You take the mean of each row first, and then the mean of these. Each repeated token should count the same, so a row with more repeated "
+                "tokens should count more.",
                 {"matched.sum(dim=(0, 2)) / count": "(matched.sum(dim=2) / earlier.any(dim=2).sum(dim=1, keepdim=True).clamp(min=1)).mean(dim=0)"},
             ),
             "transposed": (
-                "You read the weights by columns: what attends *to* a token. Row t holds what position t attends to.",
+                "You read the weights by columns, which show what attends *to* a token. Row t holds the weights with which position t attends.",
                 {"weights * wanted.unsqueeze(1)": "weights.mT * wanted.unsqueeze(1)"},
             ),
             "nan_if_nothing": (
-                "If no token is repeated, you return NaN. The score is 0 then.",
+                "If no token is repeated, you return NaN. Return a score of 0.",
                 {"_.clamp(min=1)": "_"},
             ),
         },

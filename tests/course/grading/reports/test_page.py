@@ -12,9 +12,10 @@ import pytest
 
 from course.curriculum import DAYS
 from course.grading.gradebook import Shortcut, Weights
+from course.grading.instructions import Member
 from course.grading.reports import Alike, Given, SystemDownload, file_name, write_reports
 from course.grading.reports.class_page import SIGNS, write_pages
-from course.grading.submission.choosing import FileNote
+from course.grading.submission.choosing import UNDERSTOOD, FileNote
 from course.judging.misconceptions import load_misconceptions
 from tests.course.grading.reports.conftest import checks_of
 
@@ -264,16 +265,29 @@ def test_choices_between_files(report, made_up):
     assert "Choices between files" not in report(made_up.graded(other)).text("by-hand")
 
 
+def test_names_that_took_reading(report, made_up):
+    """Names with more than a day's are listed with what they were taken as; and the Python is named."""
+    learner, other = (replace(made_up.learner(one), python="3.9.1") for one in "ab")
+    learner.taken.append(FileNote("x/s1_day1.py", "day01_softmax.py", f"taken, {UNDERSTOOD}"))
+    other.taken.append(FileNote("Day1.py", "day01_softmax.py", "taken as day01_softmax.py"))
+    page = report(made_up.graded(learner, other))
+    listed = page.text("by-hand").split("Names of files")[1].split("Shortcuts")[0]
+    assert f"a x/s1_day1.py taken, {UNDERSTOOD}" in listed
+    assert "Day1.py" not in listed
+    assert "Python 3.9.1" in page.text()
+
+
 def test_by_hand(report, made_up):
-    """Shortcuts and pairs are listed, as what they are: no verdict."""
+    """Shortcuts and groups are listed, as what they are: no verdict."""
     learner = made_up.learner("a")
     learner.review.extend(Shortcut(2, line, "torch.nn.<b>") for line in range(1, 41))
-    pair = Alike("a", "<i>b", [1, 2, 8], 0.934)
-    words = report(made_up.graded(learner, alike=[pair])).text("by-hand")
+    groups = [Alike(["a", "<i>b", "c"], [1, 2, 8], [2], 0.934), Alike(["d", "e"], [], [], 0.7)]
+    words = report(made_up.graded(learner, alike=groups)).text("by-hand")
     assert "Nothing in this section is a verdict or cost a point." in words
     assert "a day 2, line 1: torch.nn.<b>" in words
     assert "and 28 more" in words
-    assert "93 % a and <i>b days 1–2, 8" in words
+    assert "93 % 3 learners: a, <i>b, c days 1–2, 8; the same code on day 2" in words
+    assert "70 % d, e all days together" in words
 
 
 def test_what_the_course_gives(report, made_up):
@@ -283,8 +297,58 @@ def test_what_the_course_gives(report, made_up):
     assert "97 % <i>a and the worked solution days 1–3" in words
     words = report(made_up.graded(made_up.learner("a"))).text("by-hand")
     assert "No submission is the same as, or close to, the worked solution or the stub." in words
-    assert "No pair stands out in this class." in words
+    assert "No submissions stand out in this class." in words
     assert "can find:" in words and "cannot find:" in words
+
+
+def test_not_loaded(report, feedback, made_up):
+    """What never ran is listed with its reason, once for all days that have it; nobody is stuck on it."""
+    learner, other = made_up.learner("a"), made_up.learner("b", wrong=1, status="error")
+    for number, why in ((1, "is not UTF-8."), (2, "is not UTF-8."), (3, "cannot be loaded.")):
+        day = learner.days[number - 1] = made_up.day(number, wrong=99, beyond=99, status="error")
+        for check in day["checks"]:
+            check.update(message=f"{day['stem']}.py {why}", seconds=0.0)
+    graded = made_up.graded(learner, other)
+    page = report(graded)
+    told = "a Days 1–2 The file is not UTF-8. a Day 3 day03_masks.py cannot be loaded."
+    assert page.text("not-loaded").endswith(told)
+    assert "not passed. 1 b 1 ½ Behind" in page.text("stuck")
+    assert [cell.get("class") for cell in page.all("tbody/tr/td")[1:4]] == ["not_loaded"] * 3
+    words = feedback(graded).text()
+    assert words.count("The file is not UTF-8.") == 1
+    assert "Days 1–2 could not be loaded The file" in words
+
+
+def test_not_in_the_roster(report, made_up):
+    """A submission of nobody in the roster is mentioned, if there is a roster."""
+    graded = made_up.graded(made_up.learner("ada"), made_up.learner("<i>bo"))
+    words = report(replace(graded, roster=[Member("ada", "", "")])).text("by-hand")
+    assert "the roster, so roster.csv does not have them. <i>bo Shortcuts" in words
+    assert "Not in the roster" not in report(graded).text("by-hand")
+
+
+def test_slowest(report, made_up):
+    """The slowest are named with their seconds, those who sleep too."""
+    learners = [replace(made_up.learner(f"l{n}"), computed=1.0 * n) for n in range(7)]
+    learners[0].days[1]["seconds"] = 96.04
+    words = report(made_up.graded(*learners)).text("by-hand")
+    assert "97.0 s l0 0.0 s of CPU time 1.5 s l6 6.0 s of CPU time" in words
+    assert words.endswith("1.5 s l3 3.0 s of CPU time")
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_several_mistakes(feedback, made_up, order):
+    """Several mistakes at once have lines of their own, and are told once, in whatever order they come."""
+    learner = made_up.learner("a", wrong=2, misconception="one, two")
+    for check, told in zip(
+        learner.days[0]["checks"],
+        ["• one: A. • two: B.", "• two: B. • one: A."][::order],
+        strict=False,
+    ):
+        check["message"] = f"Two things at once. {told}\nIt differs."
+    page = feedback(made_up.graded(learner))
+    [box] = [one for one in page.all("div") if one.get("class") == "told"]
+    assert "".join(box.itertext()).endswith("Two things at once.\n• one: A.\n• two: B.")
 
 
 def test_not_graded(report, made_up):
