@@ -15,7 +15,7 @@ import numpy as np
 
 from course.checks.arrays import PRACTICE, eps_of
 from course.checks.loading import CORE, Check, Outline, load_checks
-from course.checks.observation import Observation, Raised
+from course.checks.observation import Leaf, Observation, Raised
 from course.checks.seeing import CheckRun, see, takes_tensors
 from course.curriculum import Day
 from course.judging.comparison import identical, is_same, matches
@@ -315,18 +315,30 @@ def _with_tolerance(right: ExpectedRun, seen: CheckRun) -> ExpectedRun:
 
 
 def _rounded(run: WrongAnswerRun, right: ExpectedRun) -> WrongAnswerRun:
-    """Return a wrong answer's run with `DIGITS` binary digits, and a tolerance for that: fewer bytes."""
+    """Return a wrong answer's run with `DIGITS` binary digits, and a tolerance for that: fewer bytes.
+
+    What is near the right answer keeps all digits, because in these lies the mistake, such as a dtype's.
+    """
     if _same(run.seen, right.seen):
         return run
     tolerance, observation = dict(run.expected.tolerance), dict(run.seen.observation)
     for path, leaf in observation.items():
-        if leaf.is_array and is_float(leaf):
+        other = right.seen.observation.get(path)
+        if leaf.is_array and is_float(leaf) and not (other and _is_near(leaf, other)):
             mantissa, exponent = np.frexp(np.asarray(leaf.value, np.float64))
             near = np.ldexp(np.trunc(mantissa * 2**DIGITS) / 2**DIGITS, exponent)
             observation[path] = replace(leaf, value=near.astype(np.asarray(leaf.value).dtype))
             tolerance[path] = tolerance.get(path, 0.0) + 2 * magnitude(leaf) / 2**DIGITS
     seen = replace(run.seen, observation=observation)
     return _known_run(ExpectedRun(seen, observation, defaultdict(float, tolerance)), run.fails)
+
+
+def _is_near(leaf: Leaf, right: Leaf) -> bool:
+    if not (right.is_array and is_float(right)) or np.shape(leaf.value) != np.shape(right.value):
+        return False
+    one, other = (np.asarray(both.value, np.float64) for both in (leaf, right))
+    with np.errstate(invalid="ignore"):  # ∞ − ∞ is NaN, and not near
+        return bool((abs(one - other) <= magnitude(right) / 2 ** (DIGITS - 4)).all())
 
 
 # --- As frames ------------------------------------------------------------------------------------

@@ -236,7 +236,7 @@ class _Summary:
         if not graded:
             return
         self.not_loaded += bool(learner.not_loaded)
-        taken = sum(float(day["seconds"]) for day in result.days)
+        taken = sum(float(day.get("seconds", 0.0)) for day in result.days)
         self.seconds.append((taken, result.computed, who))
         self.points += learner.points
         share = learner.points / learner.max_points if learner.max_points else Fraction(0)

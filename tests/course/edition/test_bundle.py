@@ -226,6 +226,12 @@ def test_what_a_stub_imports_is_given_or_an_exercise(day, through):
             asked = [alias.name for alias in node.names if alias.name not in given]
             homes = [home_of(modules[node.module], name) for name in asked]
             assert all(home and through < home.number < day.number for home in homes), asked
+    for node in ast.walk(ast.parse(day.checks.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.ImportFrom) and node.module in modules:
+            file = modules[node.module]
+            given = defined(ast.parse(released_part(file, through)))
+            names = {alias.name for alias in node.names} - given
+            assert all(day_of_definition(file, name) for name in names), names
 
 
 @pytest.mark.parametrize("through", [0, 24, 32, 38])

@@ -46,7 +46,7 @@ KINDS = [
         "Files with a NUL byte, in another encoding, and of five megabytes.",
         {
             1: right(1).encode() + b"\0",
-            2: right(2).encode("utf-16"),
+            2: right(2).encode("utf-16-le"),
             8: right(8) + "#" * 5_000_000,
         },
         {1: "error", 2: "error", 8: "error"},
