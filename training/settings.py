@@ -118,6 +118,10 @@ class Settings:
     patience: int = within(0, None, 0)
     save_every: int = within(1, None, 500)  # steps
 
+    # Decoding
+    # translation: α of the length penalty in beam search (Wu et al. 2016, eq. 14); 0.6 as in the paper
+    length_penalty: float = within(0, None, 0.6)
+
     # Computation
     # auto: half precision on a GPU, fp32 elsewhere
     precision: str = among("auto", "fp32", "bf16", "fp16", default="auto")

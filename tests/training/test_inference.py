@@ -20,6 +20,7 @@ from training.generation.generate import Sampling
 from training.launch.options import RunRequest
 from training.loop.monitor import Monitor
 from training.models.architectures import Objective
+from training.using import inference
 from training.using.evaluation import evaluate
 from training.using.inference import Model
 from training.using.plots import draw_attention, draw_curves
@@ -90,6 +91,17 @@ def test_answers_are_those_of_the_reference_s_decoding(runs, beam):
     else:
         row = beam_search(model.model, src, mask, src.size(1) + 51, START, END, beam)[0].tolist()
     assert model.translate([text], beam) == [model.languages.target.decode(row)]
+
+
+def test_the_settings_length_penalty_is_the_usual_one(runs, monkeypatch):
+    model, seen = model_of(runs, "translation"), []
+    monkeypatch.setattr(model, "settings", model.settings.but({"length_penalty": 1.4}))
+    monkeypatch.setattr(
+        inference, "beam_search", lambda *given: seen.append(given[-1]) or beam_search(*given)
+    )
+    model.translate(["a sees k!"])
+    model.translate(["a sees k!"], alpha=0.3)
+    assert seen == [1.4, 0.3]
 
 
 def test_without_an_end_an_answer_is_as_long_as_its_question(runs):

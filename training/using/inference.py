@@ -112,7 +112,7 @@ class Model:
         self,
         texts: Sequence[str],
         beam: int = 4,
-        alpha: float = 0.6,
+        alpha: float | None = None,
         tell: OnProgress = no_progress,
     ) -> list[str]:
         """Return the model's output for each text, in the same order. A beam of 1 is greedy
@@ -122,6 +122,7 @@ class Model:
             Refused: this is a language model, the model does not know a symbol, or a text is too
                 long.
         """
+        alpha = self.settings.length_penalty if alpha is None else alpha
         sources = [self._source(text) for text in texts]
         answers = [""] * len(texts)
         done = 0
