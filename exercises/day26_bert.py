@@ -69,8 +69,8 @@ def mask_tokens(
     `F.cross_entropy` ignores.
 
     - `tokens` are int64 ids of any shape, such as `(B, T)`; the tensor may be empty.
-    - `special` are ids that are never selected, such as those of padding, [CLS] and [SEP], as a list,
-      tuple or set; it may be empty. `mask_id` need not be among them: text does not contain it.
+    - `special` is a list, tuple or set of ids that are never selected, such as those of padding, [CLS]
+      and [SEP]; it may be empty. `mask_id` need not be among them: text does not contain it.
     - With p = 0 no token is selected; with p = 1, all tokens except the special ones are.
     - `generator` is the source of randomness, on the device of `tokens`; None means PyTorch's own.
       Equal states give equal results, and a call changes the state.

@@ -42,7 +42,7 @@ def names_like(asked: str, day: Day, names: Sequence[str]) -> list[str]:
         names: the names of the day's checks.
 
     Raises:
-        LookupError: there is no such check; the message names the nearest name, and all names.
+        LookupError: there is no such check; the message gives the nearest name and lists all names.
     """
     wanted = f"{PREFIX}{asked.removeprefix(PREFIX)}"
     found = [name for name in names if wanted in (name, name.partition("[")[0])]

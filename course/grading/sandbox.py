@@ -1,4 +1,4 @@
-"""The sandbox of a worker: bubblewrap, cgroups, a seccomp filter, limits; and a worker in it.
+"""Run a worker in a sandbox of bubblewrap, cgroups, a seccomp filter and limits.
 
 In the sandbox there is a read-only view of Python and its packages, the few files of ours that a
 worker needs, and two small folders in memory to write to. There is no network, no other process, no

@@ -98,8 +98,8 @@ def _outermost(paths: Iterable[str]) -> tuple[str, ...]:
 
 def matches(seen: CheckRun, expected: ExpectedRun) -> bool:
     """Return whether an observation equals the expected one up to rounding, or is the same exception.
-    Two exceptions are the same if their messages are, including sizes: many mistakes end in a
-    ValueError."""
+    Two exceptions are the same if their types and messages are equal, including the sizes in the
+    messages: many mistakes end in a ValueError."""
     if seen.raised is not None or expected.seen.raised is not None:
         said = [
             one.raised and (one.raised.kind, one.raised.message) for one in (seen, expected.seen)

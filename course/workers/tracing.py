@@ -20,7 +20,7 @@ before, or those made while torch function modes are disabled."""
 
 
 class CallTrace:
-    """The traced functions that were called so far."""
+    """The traced functions that have been called so far."""
 
     def __init__(self) -> None:
         self.called: set[str] = set()

@@ -154,7 +154,7 @@ def _is_stub(file: SubmittedFile) -> bool:
 
 
 def is_stub(data: bytes, stem: str) -> bool:
-    """Whether a file is a day's stub, whatever its line endings."""
+    """Return whether a file is a day's stub, regardless of its line endings."""
     return bool(data) and data.replace(b"\r\n", b"\n") == _stub(stem)
 
 

@@ -132,7 +132,7 @@ MISCONCEPTIONS = [
                 {"labels[_, :-1] = ...": "labels[:-1] = tokens[1:].masked_fill(~written[1:], -100)"},
             ),
             "zero_for_ignored": (
-                "You use the label 0 for tokens that are not learned. 0 is a token like any other, and the model learns to predict it; the loss leaves out −100.",
+                "You use the label 0 for tokens that are not learned. 0 is an ordinary token id, so the model learns to predict it; the loss ignores only the label −100.",
                 {"torch.full_like(tokens, -100)": "torch.zeros_like(tokens)", "labels[_, :-1] = ...": "labels[..., :-1] = tokens[..., 1:] * written[..., 1:]"},
             ),
             "all_learned": (

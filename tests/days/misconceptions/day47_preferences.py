@@ -117,7 +117,7 @@ MISCONCEPTIONS = [
                 {"_.mean()": "_.mean() / 0.6931471805599453"},
             ),
             "log_of_sigmoid": (
-                "Where the rewards are far apart, your loss is infinite: the sigmoid underflows to 0, and its logarithm is −∞. PyTorch has a function that "
+                "Where the rejected answer's reward is far higher, your loss is infinite: the sigmoid underflows to 0, and its logarithm is −∞. PyTorch has a function that "
                 "computes both in one step.",
                 {"F.logsigmoid(_)": "F.sigmoid(_).log()"},
             ),
