@@ -37,7 +37,7 @@ def test_the_other_checks_get_a_process_that_has_one(tmp_path):
     assert {one.exercise for one in lost} == {"subsequent_mask", "Decoder"}
     assert f"AcceleratorError: {LOST}\n" in lost[0].message
     assert "debugging" not in lost[0].message
-    assert "an index out of range" in lost[0].message
+    assert "an index is out of range" in lost[0].message
     assert verdict.printed.count("began in") == len(lost) + 1
     given_up = [one for one in verdict.checks if one.status == "error" and one not in lost]
     assert {one.exercise for one in given_up} == {"subsequent_mask"}
