@@ -48,11 +48,13 @@ READ: dict[str, tuple[str, ...]] = {
             ".dockerignore",
             ".gitignore",
             "tests/days/misconceptions/ruff.toml",
-            "benchmarks/README.md",
         ),
         (),
     ),
     "benchmarks/*.py": ("tests/training/test_on_gpu.py",),
+    **dict.fromkeys(
+        ("benchmarks/README.md", "benchmarks/growth/*"), ("tests/website/test_site.py",)
+    ),
     "README.md": (
         "tests/course/test_readme.py",
         "tests/website/test_pictures.py",
