@@ -80,8 +80,8 @@ def warmed(acts: dict[int, Callable[[], object]]) -> Curve:
     return {size: partial(frame.cpu_seconds, act) for size, act in acts.items()}
 
 
-def of_children(command: list[str], **how: str) -> float:
-    """Return the CPU seconds of a program and of all that it starts."""
+def of_children(command: list[str]) -> float:
+    """Return the CPU seconds of a program and its child processes."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     subprocess.run(
         [sys.executable, "-m", *command], cwd=ROOT, check=True, stdout=subprocess.DEVNULL

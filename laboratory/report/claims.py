@@ -157,26 +157,24 @@ def _figure(compared: Compared, figure: Figure) -> Iterator[str]:
 
 
 def _undecided(compared: Compared, figure: Figure) -> str:
-    """What these seeds could have seen where the difference is open, and how many would bound it."""
-    sides = [side for side in compared.sides(figure.name) if side.against is not None]
-    tests = sum(not math.isnan(side.against.p) for side in sides if side.against)
-    told = []
-    for side in sides:
-        if side.against is None or verdict(figure, side.against) != OPEN or not side.against.p < 1:
-            continue
-        least = side.against.detectable(tests)
-        row = f"`{side.variant}`{_at(side)} {number(least, places(least, figure.digits))}"
-        told.append(
-            f"{row} (about {side.against.seeds_to_bound(figure.margin)})" if figure.margin else row
-        )
-    if not told:
+    """Say what these seeds could have found where a difference is open, and how many would bound it."""
+    sides = compared.sides(figure.name)
+    tested = [one for one in sides if one.against and not math.isnan(one.against.p)]
+    rows = []
+    for side in tested:
+        if side.against and verdict(figure, side.against) == OPEN:
+            least = side.against.detectable(len(tested))
+            row = f"`{side.variant}`{_at(side)} {number(least, places(least, figure.digits))}"
+            needed = f" ({side.against.seeds_to_bound(figure.margin)})" if figure.margin else ""
+            rows.append(row + needed)
+    if not rows:
         return ""
     bounds = (
-        ", and in parentheses how many seeds would bound it if it is 0" if figure.margin else ""
+        " (in parentheses: how many seeds would bound a difference of 0)" if figure.margin else ""
     )
     return (
-        f"Of an open difference: the size at which {seeds(compared.study)} seeds find it four times in "
-        f"five{bounds}. {'; '.join(told)}."
+        f"With {seeds(compared.study)} seeds, an open row's true difference would be found four times in "
+        f"five if it were about this large{bounds}: {', '.join(rows)}."
     )
 
 

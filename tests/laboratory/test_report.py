@@ -185,8 +185,8 @@ def test_the_report_begins_with_the_size_and_ends_open_rows_with_their_power() -
     )
     assert deep is not None and not deep.claimed
     size, count = deep.detectable(2), deep.seeds_to_bound(0.01)
-    assert f"`deep` {size:.2f} (about {count})." in told
-    assert "Of an open difference" not in document.report(
+    assert f"`deep` {size:.2f} ({count})." in told
+    assert "an open row's true difference" not in document.report(
         one,
         results(one, lambda _, seed, figures: figures.update(loss=2 + SHARED[seed], accuracy=0.5)),
     )

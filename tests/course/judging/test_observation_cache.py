@@ -307,3 +307,14 @@ def test_a_recording_has_fewer_digits_of_wrong_answers():
     assert matches(seen, rounded.expected)
     other = CheckRun(flatten({"y": values * (1 + 1e-4), "z": largest}))
     assert not matches(other, rounded.expected)
+
+
+def test_a_recording_keeps_the_digits_in_which_a_mistake_lies():
+    """An answer that was rounded to float32 differs from the right one in its last digits alone."""
+    values = np.array([1 / 3, -2 / 3, 1.0])
+    right = truth.ExpectedRun(CheckRun(flatten({"y": values})), {}, defaultdict(float))
+    seen = CheckRun(flatten({"y": values.astype(np.float32).astype(np.float64)}))
+    run = truth.WrongAnswerRun(seen, True, lambda: truth._with_tolerance(right, seen))
+    near = truth._rounded(run, right)
+    assert np.array_equal(near.seen.observation["y"].value, seen.observation["y"].value)
+    assert not matches(CheckRun(flatten({"y": values * (1 + 1e-7)})), near.expected)
