@@ -163,14 +163,21 @@ def _out_of_scope(tree: ast.Module) -> set[int]:
             hidden = [node.returns, *(argument.annotation for argument in arguments)]
         elif isinstance(node, ast.AnnAssign):
             hidden = [node.annotation]
+        elif isinstance(node, ast.For) and all(map(_raises, node.body)):
+            hidden = [node]
         elif isinstance(node, ast.If):
             fused = node.orelse if ast.unparse(node.test) == "self.keep_weights" else []
-            hidden = [node] if isinstance(node.body[-1], ast.Raise) else [*fused]
+            hidden = [node] if _raises(node) else [*fused]
         elif isinstance(node, ast.Expr):
             hidden = [node] if _only_refuses(node.value) else []
         for root in hidden:
             out |= {id(inner) for inner in ast.walk(root)} if root is not None else set()
     return out
+
+
+def _raises(node: ast.stmt) -> bool:
+    """Whether a statement is an `if` that refuses something."""
+    return isinstance(node, ast.If) and isinstance(node.body[-1], ast.Raise)
 
 
 def _only_refuses(value: ast.expr) -> bool:

@@ -316,6 +316,12 @@ def test_muon_groups(answer, matrices, pushes, rates, momentum, decay):
     return in_groups(answer.Muon, matrices, pushes[:3], first, second, weight_decay=0.0)
 
 
+@pytest.mark.watertight("a closure, which few optimizers need")
+def test_muon_closure(answer, matrices, pushes, lr):
+    """A closure is called with gradients enabled, and its loss is returned."""
+    return closed(answer.Muon, matrices, pushes[0], lr=lr)
+
+
 def test_muon_resumed(answer, matrices, pushes, lr, momentum, decay):
     """An optimizer that loads a saved state continues where the old optimizer stopped."""
     settings = {"lr": lr, "momentum": momentum, "weight_decay": decay}

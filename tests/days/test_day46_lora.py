@@ -288,7 +288,12 @@ def test_plain_layers(answer, sizes, lora):
     model = updated(answer.add_lora, sizes, lora)
     answer.merge_lora(model)
     kinds = joined(f"{name}: {type(layer).__name__}" for name, layer in model.named_modules())
-    return {"kinds": kinds, "parameters": shapes(model)}
+    sizes = joined(
+        f"{name}: {layer.in_features} to {layer.out_features}"
+        for name, layer in model.named_modules()
+        if isinstance(layer, nn.Linear)
+    )
+    return {"kinds": kinds, "sizes": sizes, "parameters": shapes(model)}
 
 
 @pytest.mark.watertight(SHARED)

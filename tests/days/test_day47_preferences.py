@@ -53,6 +53,13 @@ def alone(draw):
 
 
 @pytest.fixture
+def of_one_token(draw):
+    """Answers of a single token."""
+    rows, vocab = draw.sizes(4, 9, 2)
+    return answers(draw, [rows], 1, vocab)
+
+
+@pytest.fixture
 def paired(draw):
     """Two answers for each prompt: one leading axis more."""
     rows, t, vocab = draw.sizes(3, 8, 3)
@@ -150,10 +157,11 @@ def test_log_probs(answer, given):
 
 
 @pytest.mark.watertight(AXES)
-def test_shapes(answer, alone, paired):
-    """There may be any number of leading axes, or none."""
+def test_shapes(answer, alone, of_one_token, paired):
+    """There may be any number of leading axes, or none, and a single token."""
     return {
         "one answer": answer.sequence_log_probs(**alone),
+        "answers of one token": answer.sequence_log_probs(**of_one_token),
         "pairs": answer.sequence_log_probs(**paired),
     }
 

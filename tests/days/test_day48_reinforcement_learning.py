@@ -53,11 +53,11 @@ def equal_and_rounded(draw):
 
 @pytest.fixture
 def shaped(draw, case):
-    """A single group, groups in more axes than one, groups of one, or rewards close to each other."""
-    sizes = draw.sizes(2, 6, 3)
-    shapes = {"one group": sizes[:1], "more axes": sizes, "groups of one": [*sizes[:2], 1]}
+    """A single group, pairs in more axes than one, groups of one, or rewards close to each other."""
+    sizes = draw.sizes(3, 6, 2)
+    shapes = {"one group": sizes[:1], "more axes": [*sizes, 2], "groups of one": [*sizes, 1]}
     if case == "close together":
-        return 0.5 + 0.001 * draw.normal(*sizes[:2])
+        return 0.5 + 0.001 * draw.normal(*sizes)
     return draw.normal(*shapes[case])
 
 

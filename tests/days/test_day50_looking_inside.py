@@ -143,6 +143,15 @@ def uneven(draw):
 
 
 @pytest.fixture
+def once(draw):
+    """One row repeats one token."""
+    b, t = draw.sizes(3, 7, 2)
+    tokens = draw.normal(b, t).argsort(-1)
+    tokens[0, -1] = tokens[0, 0]
+    return attending(draw, tokens)
+
+
+@pytest.fixture
 def not_repeated(draw, case, dtype):
     """Rows of different tokens."""
     b, t = draw.sizes(2, 6, 2)
@@ -269,9 +278,12 @@ def test_often(answer, often):
     return {"score": answer.prefix_matching_score(**often)}
 
 
-def test_uneven(answer, uneven):
+def test_uneven(answer, uneven, once):
     """The mean is over repeated tokens, wherever they are, not over rows or over all tokens."""
-    return {"score": answer.prefix_matching_score(**uneven)}
+    return {
+        "score": answer.prefix_matching_score(**uneven),
+        "score of one token": answer.prefix_matching_score(**once),
+    }
 
 
 @pytest.mark.watertight(NOTHING)
