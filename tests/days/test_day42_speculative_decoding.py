@@ -119,9 +119,10 @@ class Sums(nn.Module):
     Which one depends on all tokens that it has read, and on their places. A draft errs at some of them.
     """
 
-    def __init__(self, vocab, context, errs, margin):
+    def __init__(self, vocab, context, errs, margin, width):
         super().__init__()
-        self.config = SimpleNamespace(vocab=vocab, context=context, **SIZES)
+        sizes = SIZES | {"d_model": width}
+        self.config = SimpleNamespace(vocab=vocab, context=context, **sizes)
         self.errs, self.margin, self.read = errs, margin, []
 
     def forward(self, tokens, cache):
@@ -129,7 +130,8 @@ class Sums(nn.Module):
         past = cache.length
         if past + tokens.size(1) > self.config.context:
             raise ValueError(f"at most {self.config.context} tokens can be read")
-        text = cache.update(0, *[tokens[:, None, :, None].double()] * 2)[0].flatten().long()
+        entries = tokens[:, None, :, None].double().expand(-1, -1, -1, self.config.d_model)
+        text = cache.update(0, entries, entries)[0][0, 0, :, 0].long()
         places = torch.arange(1, len(text) + 1, device=text.device)
         following = ((text * places).cumsum(dim=0) + places) % self.config.vocab
         wrong = torch.tensor([self.errs(one) for one in following.tolist()], device=text.device)
@@ -187,7 +189,10 @@ def generated(answer, text, draft, room=9, margin=math.inf, **options):
     """What an answer generates with stand-ins, and what target and draft were asked to read."""
     *call, vocab = text.values()
     context = call[0].size(1) + call[1] + room
-    models = [Sums(vocab, context, ERRS[name], margin) for name in ("right", draft)]
+    models = [
+        Sums(vocab, context, ERRS[name], margin, width)
+        for name, width in (("right", 3), (draft, 2))
+    ]
     found = answer.speculative_generate(*models, *call, **options)
     return {"text": found, "passes of the target": len(models[0].read)}, *(
         one.read for one in models
