@@ -73,18 +73,28 @@ def _(controls):
 
 
 @app.cell
-def _(controls, parts, say, temperature, top_k, top_p):
+def _():
+    using = []  # what the buttons draw with; a slider must not replace a button that is being pressed
+    return (using,)
+
+
+@app.cell
+def _(parts, temperature, top_k, top_p, using):
+    using[:] = parts, temperature.value, top_k.value, top_p.value
+    return
+
+
+@app.cell
+def _(controls, say, using):
     def _go_on(most: int) -> None:
         """Draw words until the end, at most `most`; after the end, of a new text."""
+        parts, *settings = using
         words = text_of(controls.remembered("said", ""))
         words = words if can_go_on(words) else ()
         with suppress(Failed):  # the page says why
             for _ in range(most):
                 if can_go_on(words):
-                    words = (
-                        *words,
-                        drawn_word(parts, words, temperature.value, top_k.value, top_p.value),
-                    )
+                    words = (*words, drawn_word(parts, words, *settings))
         _keep(words)
 
     def _keep(words: tuple[str, ...]) -> None:

@@ -64,7 +64,19 @@ def _(controls):
 
 
 @app.cell
-def _(controls, k, quality, say):
+def _():
+    using = []  # what the buttons draw with; a slider must not replace a button that is being pressed
+    return (using,)
+
+
+@app.cell
+def _(k, quality, using):
+    using[:] = k.value, quality.value
+    return
+
+
+@app.cell
+def _(controls, say, using):
     def _keep(words: tuple[str, ...], drawn: int) -> None:
         controls.remember("said", " ".join(words))
         controls.remember("drawn", drawn)
@@ -73,7 +85,7 @@ def _(controls, k, quality, say):
     def _write() -> None:
         words, drawn = text_of(controls.remembered("said", "")), drawn_of(controls)
         if can_go_on(words):
-            written = round_after(words, k.value, quality.value, drawn).written
+            written = round_after(words, *using, drawn).written
             _keep(text_of(" ".join((*words, *written))), drawn)
 
     # The text is read from the address, not from the state: so a click leaves the buttons as they are.
