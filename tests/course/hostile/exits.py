@@ -1,6 +1,6 @@
 """Leaving by every door, and not leaving at all."""
 
-from tests.course.hostile.kinds import Kind, before, during, in_one_check
+from tests.course.hostile.kinds import Kind, before, during, ends, in_one_check, reaches
 
 KINDS = [
     Kind(
@@ -16,11 +16,10 @@ KINDS = [
         | during(8, "import pytest; pytest.exit('all passed', returncode=0)"),
         {2: "error", 8: "error"},
     ),
-    Kind(
+    ends(
         "pytest-skip",
         "Has the check skipped, by an exception that `except Exception` does not catch.",
-        in_one_check(2, "import pytest; pytest.skip('not today', allow_module_level=True)"),
-        {2: "error"},
+        "import pytest; pytest.skip('not today', allow_module_level=True)",
     ),
     Kind(
         "kills-itself",
@@ -29,100 +28,78 @@ KINDS = [
         | in_one_check(8, "import os; os.abort()"),
         {2: "error", 8: "error"},
     ),
-    Kind(
+    ends(
         "crashes",
         "Writes through a null pointer, and has that reported on every file that is open.",
-        in_one_check(
-            2,
-            """
-            import ctypes, faulthandler
-            for fd in range(3, 64):
-                try:
-                    faulthandler.enable(fd)
-                except (OSError, ValueError):
-                    pass
-            ctypes.memset(0, 1, 1)
-            """,
-        ),
-        {2: "error"},
+        """
+        import ctypes, faulthandler
+        for fd in range(3, 64):
+            try:
+                faulthandler.enable(fd)
+            except (OSError, ValueError):
+                pass
+        ctypes.memset(0, 1, 1)
+        """,
     ),
-    Kind(
+    ends(
         "endless-stack",
         "Recurses through C code until the stack is full.",
-        in_one_check(
-            2,
-            """
-            import sys
-            sys.setrecursionlimit(10**9)
-            def deeper(_): return list(map(deeper, [0]))
-            deeper(0)
-            """,
-        ),
-        {2: "error"},
+        """
+        import sys
+        sys.setrecursionlimit(10**9)
+        def deeper(_): return list(map(deeper, [0]))
+        deeper(0)
+        """,
     ),
-    Kind(
+    ends(
         "becomes-another-program",
         "Puts a program in its own place that succeeds.",
-        in_one_check(2, "import os; os.execv('/bin/true', ['true'])"),
-        {2: "error"},
+        "import os; os.execv('/bin/true', ['true'])",
     ),
-    Kind(
+    reaches(
         "kills-everybody",
         "Sends SIGKILL to all that it may, to its parent, and to the first process.",
-        before(
-            2,
-            """
-            import os
-            for process in (-1, 1, os.getppid()):
-                try:
-                    os.kill(process, 9)
-                except OSError:
-                    pass
-            """,
-        ),
+        """
+        import os
+        for process in (-1, 1, os.getppid()):
+            try:
+                os.kill(process, 9)
+            except OSError:
+                pass
+        """,
     ),
-    Kind(
+    ends(
         "stops-itself",
         "Sends itself SIGSTOP: it computes no more, and does not end.",
-        in_one_check(2, "import os, signal; os.kill(os.getpid(), signal.SIGSTOP)"),
-        {2: "error"},
+        "import os, signal; os.kill(os.getpid(), signal.SIGSTOP)",
     ),
-    Kind(
+    ends(
         "sleeps-for-ever",
         "Waits, which costs no CPU time.",
-        in_one_check(2, "import time; time.sleep(10**6)"),
-        {2: "error"},
+        "import time; time.sleep(10**6)",
     ),
-    Kind(
+    ends(
         "blocks-all-signals",
         "Wants to hear of no signal, and computes for ever where no other thread gets a turn.",
-        in_one_check(
-            2,
-            """
-            import re, signal
-            signal.pthread_sigmask(signal.SIG_BLOCK, range(1, signal.NSIG))
-            for number in set(range(1, signal.NSIG)) - {9, 19, 32, 33}:
-                signal.signal(number, signal.SIG_IGN)
-            re.match("(a+)+$", "a" * 64 + "b")
-            """,
-        ),
-        {2: "error"},
+        """
+        import re, signal
+        signal.pthread_sigmask(signal.SIG_BLOCK, range(1, signal.NSIG))
+        for number in set(range(1, signal.NSIG)) - {9, 19, 32, 33}:
+            signal.signal(number, signal.SIG_IGN)
+        re.match("(a+)+$", "a" * 64 + "b")
+        """,
     ),
-    Kind(
+    ends(
         "loops-at-exit",
         "Ends, and loops in what is called at the end.",
-        in_one_check(
-            2,
-            """
-            import atexit
-            def stay():
-                while True:
-                    pass
-            atexit.register(stay)
-            raise KeyboardInterrupt
-            """,
-        ),
-        {2: "error"},
+        """
+        import atexit
+        def stay():
+            while True:
+                pass
+        atexit.register(stay)
+        raise KeyboardInterrupt
+        """,
     ),
     Kind(
         "sleeps-when-thrown-away",
@@ -139,19 +116,16 @@ KINDS = [
             """,
         ),
     ),
-    Kind(
+    ends(
         "exception-without-words",
         "Raises what ends the process when it is asked for its message.",
-        in_one_check(
-            8,
-            """
-            class Mute(Exception):
-                def __str__(self):
-                    import os
-                    os._exit(0)
-            raise Mute
-            """,
-        ),
-        {8: "error"},
+        """
+        class Mute(Exception):
+            def __str__(self):
+                import os
+                os._exit(0)
+        raise Mute
+        """,
+        day=8,
     ),
 ]

@@ -112,3 +112,18 @@ def instead(number: int, code: str) -> dict[int, str]:
         f"{indent(dedent(code), '    ')}\n"
         "    return output, weights\n"
     }
+
+
+def ends(name: str, says: str, code: str, day: int = 2, status: str = "error") -> Kind:
+    """A kind that breaks off in one check of a day, or does not come to its end."""
+    return Kind(name, says, in_one_check(day, code), {day: status})
+
+
+def poses(name: str, says: str, code: str, day: int = 2, status: str = "failed") -> Kind:
+    """A kind whose wrong answer to a day wants to be taken for a right one."""
+    return Kind(name, says, instead(day, code), {day: status})
+
+
+def reaches(name: str, says: str, code: str, day: int = 2) -> Kind:
+    """A kind that is right in every day, and raises where it reaches what it must not."""
+    return Kind(name, says, before(day, code))

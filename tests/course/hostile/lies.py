@@ -1,6 +1,6 @@
 """Wrong answers that want to be taken for right ones."""
 
-from tests.course.hostile.kinds import Kind, during, instead
+from tests.course.hostile.kinds import Kind, during, instead, poses
 
 SHORTCUT = instead(
     8,
@@ -14,262 +14,215 @@ SHORTCUT = instead(
 )
 
 KINDS = [
-    Kind(
+    poses(
         "equals-everything",
         "Objects that are equal to whatever they are compared with.",
-        instead(
-            2,
-            """
-            class Any:
-                def __eq__(self, other): return True
-                def __ne__(self, other): return False
-                def __array__(self, *_, **__): return np.asarray(weights)
-            output, weights = Any(), Any()
-            """,
-        ),
-        {2: "failed"},
+        """
+        class Any:
+            def __eq__(self, other): return True
+            def __ne__(self, other): return False
+            def __array__(self, *_, **__): return np.asarray(weights)
+        output, weights = Any(), Any()
+        """,
     ),
-    Kind(
+    poses(
         "array-that-lies",
         "Arrays of a class of their own, which calls every comparison a success.",
-        instead(
-            2,
-            """
-            class Lying(np.ndarray):
-                def __eq__(self, other): return np.ones(self.shape, bool)
-                def __ne__(self, other): return np.zeros(self.shape, bool)
-                def __sub__(self, other): return np.zeros(self.shape)
-                __rsub__ = __sub__
-                def __array_ufunc__(self, *_, **__): return np.zeros(self.shape)
-                def __array_function__(self, *_, **__): return True
-            output, weights = output.view(Lying), weights.view(Lying)
-            """,
-        ),
-        {2: "failed"},
+        """
+        class Lying(np.ndarray):
+            def __eq__(self, other): return np.ones(self.shape, bool)
+            def __ne__(self, other): return np.zeros(self.shape, bool)
+            def __sub__(self, other): return np.zeros(self.shape)
+            __rsub__ = __sub__
+            def __array_ufunc__(self, *_, **__): return np.zeros(self.shape)
+            def __array_function__(self, *_, **__): return True
+        output, weights = output.view(Lying), weights.view(Lying)
+        """,
     ),
-    Kind(
+    poses(
         "tensor-that-lies",
         "Tensors of a class of their own, which answer every question of torch's as it should be.",
-        instead(
-            8,
-            """
-            class Lying(torch.Tensor):
-                @classmethod
-                def __torch_function__(cls, function, types, args=(), kwargs=None):
-                    if function in (torch.allclose, torch.equal):
-                        return True
-                    if function in (torch.eq, torch.Tensor.eq, torch.Tensor.__eq__):
-                        return torch.tensor(True)
-                    return super().__torch_function__(function, types, args, kwargs or {})
-                shape = property(lambda self: query.shape)
-                dtype = property(lambda self: query.dtype)
-                device = property(lambda self: query.device)
-            output, weights = output[..., :1].as_subclass(Lying), weights.as_subclass(Lying)
-            """,
-        ),
-        {8: "error"},
+        """
+        class Lying(torch.Tensor):
+            @classmethod
+            def __torch_function__(cls, function, types, args=(), kwargs=None):
+                if function in (torch.allclose, torch.equal):
+                    return True
+                if function in (torch.eq, torch.Tensor.eq, torch.Tensor.__eq__):
+                    return torch.tensor(True)
+                return super().__torch_function__(function, types, args, kwargs or {})
+            shape = property(lambda self: query.shape)
+            dtype = property(lambda self: query.dtype)
+            device = property(lambda self: query.device)
+        output, weights = output[..., :1].as_subclass(Lying), weights.as_subclass(Lying)
+        """,
+        day=8,
+        status="error",
     ),
-    Kind(
+    poses(
         "class-that-lies",
         "An object that says it is a tensor.",
-        instead(
-            8,
-            """
-            class Posing:
-                __class__ = property(lambda self: torch.Tensor)
-                shape, dtype, device = weights.shape, weights.dtype, weights.device
-            output, weights = Posing(), Posing()
-            """,
-        ),
-        {8: "error"},
+        """
+        class Posing:
+            __class__ = property(lambda self: torch.Tensor)
+            shape, dtype, device = weights.shape, weights.dtype, weights.device
+        output, weights = Posing(), Posing()
+        """,
+        day=8,
+        status="error",
     ),
-    Kind(
+    poses(
         "detach-exits",
         "A tensor that ends the process when it is looked at.",
-        instead(
-            8,
-            """
-            class Shy(torch.Tensor):
-                def detach(self):
-                    import os
-                    os._exit(0)
-            output, weights = output.as_subclass(Shy), weights.as_subclass(Shy)
-            """,
-        ),
-        {8: "error"},
+        """
+        class Shy(torch.Tensor):
+            def detach(self):
+                import os
+                os._exit(0)
+        output, weights = output.as_subclass(Shy), weights.as_subclass(Shy)
+        """,
+        day=8,
+        status="error",
     ),
-    Kind(
+    poses(
         "comparisons-patched",
         "Every function with which anybody compares arrays says yes.",
-        instead(
-            8,
-            """
-            import builtins, unittest
-            import numpy as np
-            yes = lambda *_, **__: True
-            np.allclose = np.isclose = np.array_equal = np.array_equiv = yes
-            np.testing.assert_allclose = np.testing.assert_array_equal = yes
-            torch.testing.assert_close = torch.allclose = torch.equal = torch.isclose = yes
-            unittest.TestCase.assertEqual = yes
-            """,
-        ),
-        {8: "failed"},
+        """
+        import builtins, unittest
+        import numpy as np
+        yes = lambda *_, **__: True
+        np.allclose = np.isclose = np.array_equal = np.array_equiv = yes
+        np.testing.assert_allclose = np.testing.assert_array_equal = yes
+        torch.testing.assert_close = torch.allclose = torch.equal = torch.isclose = yes
+        unittest.TestCase.assertEqual = yes
+        """,
+        day=8,
     ),
-    Kind(
+    poses(
         "judge-patched",
         "What compares and judges is imported and patched, where it can be found.",
-        instead(
-            2,
-            """
-            import importlib
-            judging = [f"judging.{name}" for name in ("judge", "comparison", "expected", "results")]
-            for module in (*judging, "grading.gradebook"):
-                try:
-                    found = importlib.import_module(f"course.{module}")
-                except ImportError:
-                    continue
-                found.identical = found.matches = lambda *_: True
-                found._asked = lambda *_, **__: [True]
-                found.compare = lambda *_: None
-            """,
-        ),
-        {2: "failed"},
+        """
+        import importlib
+        judging = [f"judging.{name}" for name in ("judge", "comparison", "expected", "results")]
+        for module in (*judging, "grading.gradebook"):
+            try:
+                found = importlib.import_module(f"course.{module}")
+            except ImportError:
+                continue
+            found.identical = found.matches = lambda *_: True
+            found._asked = lambda *_, **__: [True]
+            found.compare = lambda *_: None
+        """,
     ),
-    Kind(
+    poses(
         "nothing-is-drawn",
         "All inputs are zeros, for which the answer is known.",
-        instead(
-            8,
-            """
-            import numpy as np
-            from course.checks.draw import Draw
-            def zeros(self, *shape, dtype=None, **_):
-                return self._made(np.zeros(shape), dtype or self.usual)
-            Draw.normal = zeros
-            weights = weights + 1 / key.shape[-2]
-            """,
-        ),
-        {8: "failed"},
+        """
+        import numpy as np
+        from course.checks.draw import Draw
+        def zeros(self, *shape, dtype=None, **_):
+            return self._made(np.zeros(shape), dtype or self.usual)
+        Draw.normal = zeros
+        weights = weights + 1 / key.shape[-2]
+        """,
+        day=8,
     ),
-    Kind(
+    poses(
         "sees-nothing",
         "What looks at an answer is patched: every check has seen nothing wrong.",
-        instead(
-            8,
-            """
-            import course.checks.observation, course.checks.seeing, course.workers.process
-            seen = course.checks.seeing.CheckRun({})
-            course.checks.seeing.see = course.workers.process.see = lambda *_, **__: seen
-            course.checks.seeing.flatten = course.checks.observation.flatten = lambda *_: {}
-            """,
-        ),
-        {8: "failed"},
+        """
+        import course.checks.observation, course.checks.seeing, course.workers.process
+        seen = course.checks.seeing.CheckRun({})
+        course.checks.seeing.see = course.workers.process.see = lambda *_, **__: seen
+        course.checks.seeing.flatten = course.checks.observation.flatten = lambda *_: {}
+        """,
+        day=8,
     ),
-    Kind(
+    poses(
         "rewrites-the-checks",
         "The checks' own code is exchanged for code that observes nothing.",
-        instead(
-            2,
-            """
-            import gc, types
-            for found in gc.get_objects():
-                if isinstance(found, types.FunctionType) and found.__qualname__.startswith("test_"):
-                    found.__code__ = (lambda answer, **inputs: {}).__code__
-            """,
-        ),
-        {2: "failed"},
+        """
+        import gc, types
+        for found in gc.get_objects():
+            if isinstance(found, types.FunctionType) and found.__qualname__.startswith("test_"):
+                found.__code__ = (lambda answer, **inputs: {}).__code__
+        """,
     ),
-    Kind(
+    poses(
         "reference-in-the-imports",
         "Today's reference is looked for in what imports the earlier ones.",
-        instead(
-            2,
-            """
-            import base64, inspect, linecache, marshal, sys
-            import numpy_reference
-            texts = ["".join(lines) for _, _, lines, _ in linecache.cache.values()]
-            for finder in sys.meta_path:
-                for part in getattr(finder, "_redacted", {}).values():
-                    texts += [one for one in part if isinstance(one, str)]
-                    if part.code:
-                        inner = {"__name__": "inner"}
-                        exec(marshal.loads(base64.b64decode(part.code)), inner)
-                        if "attention" in inner:
-                            return inner["attention"](query, key, value, mask)
-            try:
-                texts.append(inspect.getsource(numpy_reference))
-            except (OSError, TypeError):
-                pass
-            for text in texts:
-                if "def attention(" in text and "raise NotImplementedError" not in text:
-                    found = {}
-                    exec(text, found)
-                    if found["attention"].__code__ is not attention.__code__:
-                        return found["attention"](query, key, value, mask)
-            try:
-                return numpy_reference.attention(query, key, value, mask)
-            except ImportError:
-                pass
-            """,
-        ),
-        {2: "failed"},
+        """
+        import base64, inspect, linecache, marshal, sys
+        import numpy_reference
+        texts = ["".join(lines) for _, _, lines, _ in linecache.cache.values()]
+        for finder in sys.meta_path:
+            for part in getattr(finder, "_redacted", {}).values():
+                texts += [one for one in part if isinstance(one, str)]
+                if part.code:
+                    inner = {"__name__": "inner"}
+                    exec(marshal.loads(base64.b64decode(part.code)), inner)
+                    if "attention" in inner:
+                        return inner["attention"](query, key, value, mask)
+        try:
+            texts.append(inspect.getsource(numpy_reference))
+        except (OSError, TypeError):
+            pass
+        for text in texts:
+            if "def attention(" in text and "raise NotImplementedError" not in text:
+                found = {}
+                exec(text, found)
+                if found["attention"].__code__ is not attention.__code__:
+                    return found["attention"](query, key, value, mask)
+        try:
+            return numpy_reference.attention(query, key, value, mask)
+        except ImportError:
+            pass
+        """,
     ),
-    Kind(
+    poses(
         "walks-the-frames",
         "The expected value is looked for in the variables of all callers.",
-        instead(
-            2,
-            """
-            import sys
-            frame = sys._getframe()
-            while frame := frame.f_back:
-                for name, found in frame.f_locals.items():
-                    if name in ("expected", "wanted", "truth", "reference", "right"):
-                        return found
-                    if isinstance(found, np.ndarray) and found.shape == weights.shape:
-                        weights = found
-            """,
-        ),
-        {2: "failed"},
+        """
+        import sys
+        frame = sys._getframe()
+        while frame := frame.f_back:
+            for name, found in frame.f_locals.items():
+                if name in ("expected", "wanted", "truth", "reference", "right"):
+                    return found
+                if isinstance(found, np.ndarray) and found.shape == weights.shape:
+                    weights = found
+        """,
     ),
-    Kind(
+    poses(
         "scans-the-memory",
         "The expected value is looked for in all that the garbage collector knows.",
-        instead(
-            2,
-            """
-            import gc
-            for holder in gc.get_objects():
-                held = holder.values() if type(holder) is dict else holder
-                if type(holder) not in (dict, list, tuple):
+        """
+        import gc
+        for holder in gc.get_objects():
+            held = holder.values() if type(holder) is dict else holder
+            if type(holder) not in (dict, list, tuple):
+                continue
+            for found in list(held):
+                if not isinstance(found, np.ndarray) or found.shape != weights.shape:
                     continue
-                for found in list(held):
-                    if not isinstance(found, np.ndarray) or found.shape != weights.shape:
-                        continue
-                    if found is not weights and np.allclose(found.sum(axis=-1), 1):
-                        weights, output = found, found @ value
-            """,
-        ),
-        {2: "failed"},
+                if found is not weights and np.allclose(found.sum(axis=-1), 1):
+                    weights, output = found, found @ value
+        """,
     ),
-    Kind(
+    poses(
         "claims-to-have-passed",
         "Says so on every channel that it finds, and writes it down.",
-        instead(
-            2,
-            """
-            import json, os, sys
-            told = json.dumps({"version": 1, "verdict": "graded", "points": 3, "max_points": 3})
-            print(told, flush=True)
-            sys.stderr.write(told)
-            for path in ("results.json", "/tmp/results.json", "@OUT@/results/claims-to-have-passed.json"):
-                try:
-                    open(path, "w").write(told)
-                except OSError:
-                    pass
-            """,
-        ),
-        {2: "failed"},
+        """
+        import json, os, sys
+        told = json.dumps({"version": 1, "verdict": "graded", "points": 3, "max_points": 3})
+        print(told, flush=True)
+        sys.stderr.write(told)
+        for path in ("results.json", "/tmp/results.json", "@OUT@/results/claims-to-have-passed.json"):
+            try:
+                open(path, "w").write(told)
+            except OSError:
+                pass
+        """,
     ),
     Kind(
         "not-a-number",
@@ -343,11 +296,11 @@ sys._getframe(1).f_locals["module"].__class__ = Posing
         },
         {8: "failed"},
     ),
-    Kind(
+    poses(
         "never-written",
         "The stub's own line, raised in the middle of a call, is not started, and earns nothing.",
-        instead(2, "raise NotImplementedError"),
-        {2: "in_progress"},
+        "raise NotImplementedError",
+        status="in_progress",
     ),
     Kind(
         "takes-a-shortcut",

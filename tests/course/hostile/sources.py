@@ -7,7 +7,15 @@ import numpy as np
 from course.checks.loading import load_checks
 from course.checks.seeing import check_inputs, named_values
 from course.curriculum import DAYS
-from tests.course.hostile.kinds import GRADED, Kind, before, in_one_check, instead, right
+from tests.course.hostile.kinds import (
+    GRADED,
+    Kind,
+    before,
+    in_one_check,
+    instead,
+    reaches,
+    right,
+)
 
 EXITS = "import os\nos._exit(3)\n"
 
@@ -102,44 +110,39 @@ KINDS = [
         ),
         {8: "error"},
     ),
-    Kind(
+    reaches(
         "watches-every-line",
         "A trace function grabs the variables of whatever runs, here and in threads.",
-        before(
-            2,
-            """
-            import sys, threading
-            def grab(frame, event, argument):
-                expected = {**frame.f_locals}.get("expected")
-                if expected is not None:
-                    raise SystemExit("found the expected value")
-                return grab
-            sys.settrace(grab)
-            threading.settrace(grab)
-            sys.setprofile(lambda *_: None)
-            """,
-        ),
+        """
+        import sys, threading
+        def grab(frame, event, argument):
+            expected = {**frame.f_locals}.get("expected")
+            if expected is not None:
+                raise SystemExit("found the expected value")
+            return grab
+        sys.settrace(grab)
+        threading.settrace(grab)
+        sys.setprofile(lambda *_: None)
+        """,
     ),
-    Kind(
+    reaches(
         "import-hooks",
         "Every module that is imported later is one of its own.",
-        before(
-            1,
-            """
-            import builtins, importlib.machinery, sys, types
-            class Hook:
-                def find_spec(self, name, path=None, target=None):
-                    if name in ("numpy_reference", "implementation", "course.grading.analysis"):
-                        return importlib.machinery.ModuleSpec(name, self)
-                def create_module(self, spec):
-                    module = types.ModuleType(spec.name)
-                    module.__getattr__ = lambda name: lambda *_, **__: 0
-                    return module
-                def exec_module(self, module):
-                    pass
-            sys.meta_path.insert(0, Hook())
-            """,
-        ),
+        """
+        import builtins, importlib.machinery, sys, types
+        class Hook:
+            def find_spec(self, name, path=None, target=None):
+                if name in ("numpy_reference", "implementation", "course.grading.analysis"):
+                    return importlib.machinery.ModuleSpec(name, self)
+            def create_module(self, spec):
+                module = types.ModuleType(spec.name)
+                module.__getattr__ = lambda name: lambda *_, **__: 0
+                return module
+            def exec_module(self, module):
+                pass
+        sys.meta_path.insert(0, Hook())
+        """,
+        day=1,
     ),
     # What stays in a process that serves several days: days 2 and 8 are right, and must pass.
     Kind(
@@ -160,36 +163,32 @@ KINDS = [
         ),
         {1: "error"},
     ),
-    Kind(
+    reaches(
         "functions-replaced",
         "Replaces what other days compute with.",
-        before(
-            1,
-            """
-            import math, numpy as np
-            np.swapaxes = np.where = None
-            math.sqrt = lambda _: 1.0
-            """,
-        ),
+        """
+        import math, numpy as np
+        np.swapaxes = np.where = None
+        math.sqrt = lambda _: 1.0
+        """,
+        day=1,
     ),
     Kind(
         "nothing-to-print-to",
         "Closes what it would print to.",
         in_one_check(8, "import sys; sys.stdout.close()"),
     ),
-    Kind(
+    reaches(
         "a-thread-that-stays",
         "Leaves a thread that computes for ever.",
-        before(
-            1,
-            """
-            import threading
-            def busy():
-                while True:
-                    pass
-            threading.Thread(target=busy, daemon=True).start()
-            """,
-        ),
+        """
+        import threading
+        def busy():
+            while True:
+                pass
+        threading.Thread(target=busy, daemon=True).start()
+        """,
+        day=1,
     ),
     Kind(
         "a-folder-that-is-gone",
