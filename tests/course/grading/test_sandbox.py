@@ -57,6 +57,40 @@ NO_FILES += [
 ]
 READ_ONLY = ["/course/course/checks/loading.py", "/usr/x", "/x", "/dev/x", f"{sys.prefix}/x"]
 REFUSED = "Operation not permitted"
+# Into other processes, into the kernel's younger parts, and to more rights; by their numbers on x86-64.
+CALLS = {
+    "ptrace": "101, 16, 1, 0, 0",
+    "process_vm_readv": "310, 1, room, 1, room, 1, 0",
+    "pidfd_getfd": "438, 3, 0, 0",
+    "perf_event_open": "298, room, 0, -1, -1, 0",
+    "kcmp": "312, 1, 2, 0, 0, 0",
+    "bpf": "321, 0, room, 48",
+    "userfaultfd": "323, 0",
+    "io_uring_setup": "425, 4, room",
+    "keyctl": "250, 0, -3, 1",
+    "add_key": "248, b'user', b'mark', b'x', 1, -3",
+    "open_by_handle_at": "304, 0, room, 0",
+    "fsopen": "430, b'ext4', 0",
+    "quotactl": "179, 0, room, 0, room",
+    "syslog": "103, 10, 0, 0",
+    "unshare for users": "272, 0x10000000",
+    "unshare for mounts": "272, 0x20000",
+    "mount": "165, b'none', b'/tmp', b'tmpfs', 0, 0",
+    "umount": "166, b'/proc', 2",
+    "chroot": "161, b'/tmp'",
+    "pivot_root": "155, b'/tmp', b'/tmp'",
+    "clone for users": "56, 0x10000000 | 17, 0, 0, 0",
+    "setns": "308, 0, 0",
+    "setuid": "105, 0",
+    "setgroups": "116, 1, room",
+}
+COMMANDS = [
+    "su -c id",
+    "sudo -n id",
+    "mount -t tmpfs x /tmp",
+    "unshare -Ur id",
+    "bwrap --bind / / id",
+]
 
 # Expressions, and what they return or raise behind the walls: regular expressions.
 SENTENCES = {
@@ -66,10 +100,9 @@ SENTENCES = {
     **{f"open({path!r}, 'w')": "Read-only file system" for path in READ_ONLY},
     "socket.socket(socket.AF_INET)": REFUSED,
     "socket.socket(40, socket.SOCK_STREAM)": REFUSED,
-    "call(272, 0x10000000)": "^-1",  # unshare, for new users
-    "call(101, 16, 1, 0, 0)": "^-1",  # ptrace
-    "call(165, 0, 0, 0, 0, 0)": "^-1",  # mount
-    "call(425, 4, 0)": "^-1",  # io_uring_setup
+    **dict.fromkeys((f"call({arguments})" for arguments in CALLS.values()), "^-1"),
+    **{f"subprocess.call({one.split()!r}, stdin=-3, stdout=-3)": "^[1-9]|No such" for one in COMMANDS},
+    **{f"os.mknod('/tmp/d', {mode}, os.makedev(1, 1))": REFUSED for mode in (0o020666, 0o060666)},
     "os.setuid(0)": f"Invalid argument|{REFUSED}",
     "os.kill(1, 9) or os.path.exists('/proc/1')": "True",  # the namespace's own first process
     # Two processes, nobody's user, and an environment that is all but empty.
@@ -80,12 +113,12 @@ SENTENCES = {
     "[open(f'/tmp/{n}', 'wb').write(bytes(2**20)) for n in range(200)]": "No space left on device",
 }  # fmt: skip
 SAYING = """
-import ctypes, json, os, socket
+import ctypes, json, os, socket, subprocess
 from pathlib import Path
 
 import numpy
 
-call = ctypes.CDLL(None).syscall
+call, room = ctypes.CDLL(None).syscall, ctypes.create_string_buffer(4096)
 said = []
 for expression in EXPRESSIONS:
     try:

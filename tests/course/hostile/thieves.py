@@ -2,20 +2,6 @@
 
 from tests.course.hostile.kinds import Kind, before, poses, reaches
 
-# Calls of the kernel that are success if they give 0 or more, by their numbers on x86-64.
-CALLS = """
-import ctypes, platform
-
-libc = ctypes.CDLL(None, use_errno=True)
-room = ctypes.create_string_buffer(4096)
-
-def attempt(**calls):
-    for name, arguments in calls.items():
-        if platform.machine() == "x86_64" and libc.syscall(*arguments, room, room, room) >= 0:
-            raise SystemExit(f"{name} got through")
-
-"""
-
 KINDS = [
     poses(
         "reads-what-is-hidden",
@@ -201,72 +187,6 @@ KINDS = [
         else:
             raise SystemExit("a socket without a path was reached")
         """,
-    ),
-    reaches(
-        "into-other-processes",
-        "Asks the kernel for other processes' memory, files and events.",
-        CALLS
-        + """
-attempt(
-    ptrace=(101, 16, 1, 0, 0),
-    process_vm_readv=(310, 1, room, 1, room, 1, 0),
-    pidfd_getfd=(438, 3, 0, 0),
-    perf_event_open=(298, room, 0, -1, -1, 0),
-    kcmp=(312, 1, 2, 0, 0, 0),
-    bpf=(321, 0, room, 48),
-    userfaultfd=(323, 0),
-)
-""",
-    ),
-    reaches(
-        "into-the-kernel",
-        "Tries its younger parts, where holes are found every year.",
-        CALLS
-        + """
-attempt(
-    io_uring_setup=(425, 4, room),
-    keyctl=(250, 0, -3, 1),
-    add_key=(248, b"user", b"mark", b"x", 1, -3),
-    open_by_handle_at=(304, 0, room, 0),
-    fsopen=(430, b"ext4", 0),
-    quotactl=(179, 0, room, 0, room),
-    syslog=(103, 10, 0, 0),
-)
-""",
-    ),
-    reaches(
-        "more-rights",
-        "New user namespaces, mounts, other roots, other users, programs that are root's.",
-        CALLS
-        + """
-import os, subprocess
-attempt(
-    unshare_users=(272, 0x10000000),
-    unshare_mounts=(272, 0x20000),
-    mount=(165, b"none", b"/tmp", b"tmpfs", 0, 0),
-    umount=(166, b"/proc", 2),
-    chroot=(161, b"/tmp"),
-    pivot_root=(155, b"/tmp", b"/tmp"),
-    clone_users=(56, 0x10000000 | 17, 0, 0, 0),
-    setns=(308, 0, 0),
-    setuid=(105, 0),
-    setgroups=(116, 1, room),
-)
-for command in ("su -c id", "sudo -n id", "mount -t tmpfs x /tmp", "unshare -Ur id", "bwrap --bind / / id"):
-    try:
-        done = subprocess.run(command.split(), stdin=subprocess.DEVNULL, capture_output=True)
-    except OSError:
-        continue
-    if done.returncode == 0:
-        raise SystemExit(f"{command} got through")
-for mode in (0o020666, 0o060666):
-    try:
-        os.mknod("/tmp/device", mode, os.makedev(1, 1))
-    except OSError:
-        continue
-    raise SystemExit("a device was made")
-""",
-        day=8,
     ),
     Kind(
         "tells-the-earlier-reference",
