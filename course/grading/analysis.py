@@ -35,76 +35,61 @@ ATTENDING = (8, *range(10, 15), *range(25, 28), *range(30, 35))
 HEADS = (*range(8, 15), 23, *range(25, 28), *range(30, 37))
 NORMS = (*range(11, 15), 28)
 
+
+def _of_torch(*table: tuple[Iterable[int], str]) -> dict[str, Iterable[int]]:
+    return {f"torch.{name}": days for days, names in table for name in names.split()}
+
+
 # Functions of torch at which every way to a ready-made answer ends, by the days of which they are one.
-BEHIND: dict[str, Iterable[int]] = {
-    "torch.nn.functional.scaled_dot_product_attention": ATTENDING,
-    "torch._scaled_dot_product_attention_math": ATTENDING,
-    "torch._scaled_dot_product_flash_attention_for_cpu": ATTENDING,
-    "torch.nn.functional.multi_head_attention_forward": HEADS,
-    "torch._native_multi_head_attention": HEADS,
-    "torch._transformer_encoder_layer_fwd": HEADS,
-    "torch.nn.functional.layer_norm": NORMS,
-    "torch.layer_norm": NORMS,
-    "torch.native_layer_norm": NORMS,
-    "torch.nn.functional.group_norm": NORMS,
-    "torch.group_norm": NORMS,
-    "torch.native_group_norm": NORMS,
-    "torch.nn.functional.instance_norm": NORMS,
-    "torch.instance_norm": NORMS,
-    "torch.nn.functional.batch_norm": NORMS,
-    "torch.batch_norm": NORMS,
-    "torch.native_batch_norm": NORMS,
-    "torch.nn.functional.rms_norm": (28,),
-    "torch.rms_norm": (28,),
-    "torch.nn.functional.gelu": (28,),
-    "torch.nn.functional.mish": (28,),
-    "torch.nn.functional.cross_entropy": (16,),
-    "torch.quantize_per_tensor": (40,),
-    "torch.quantize_per_channel": (40,),
-    "torch.fake_quantize_per_tensor_affine": (40,),
-    "torch.fake_quantize_per_channel_affine": (40,),
-}
+BEHIND = _of_torch(
+    (
+        ATTENDING,
+        "nn.functional.scaled_dot_product_attention _scaled_dot_product_attention_math "
+        "_scaled_dot_product_flash_attention_for_cpu",
+    ),
+    (
+        HEADS,
+        "nn.functional.multi_head_attention_forward _native_multi_head_attention "
+        "_transformer_encoder_layer_fwd",
+    ),
+    (
+        NORMS,
+        "nn.functional.layer_norm layer_norm native_layer_norm "
+        "nn.functional.group_norm group_norm native_group_norm "
+        "nn.functional.batch_norm batch_norm native_batch_norm "
+        "nn.functional.instance_norm instance_norm",
+    ),
+    ((28,), "nn.functional.rms_norm rms_norm nn.functional.gelu nn.functional.mish"),
+    ((16,), "nn.functional.cross_entropy"),
+    (
+        (40,),
+        "quantize_per_tensor quantize_per_channel "
+        "fake_quantize_per_tensor_affine fake_quantize_per_channel_affine",
+    ),
+)
 
 # What does the exercise's work, by the days on which it does. For review: it costs no points.
-SHORTCUTS: dict[str, Iterable[int]] = BEHIND | {
-    "torch": NUMPY_DAYS,
-    "torch.nn.MultiheadAttention": HEADS,
-    "torch.nn.attention": TORCH_DAYS,
-    "torch.nn.Transformer": EVERY_DAY,
-    "torch.nn.TransformerEncoder": EVERY_DAY,
-    "torch.nn.TransformerEncoderLayer": EVERY_DAY,
-    "torch.nn.TransformerDecoder": EVERY_DAY,
-    "torch.nn.TransformerDecoderLayer": EVERY_DAY,
-    "torch.nn.LayerNorm": NORMS,
-    "torch.nn.GroupNorm": NORMS,
-    "torch.nn.InstanceNorm1d": NORMS,
-    "torch.nn.BatchNorm1d": NORMS,
-    "torch.nn.RMSNorm": (28,),
-    "torch.nn.GELU": (28,),
-    "torch.nn.Mish": (28,),
-    "torch.nn.CrossEntropyLoss": (16,),
-    "torch.utils.checkpoint": (33, 38),
-    "torch.nn.utils.clip_grad_norm_": (38,),
-    "torch.nn.utils.clip_grads_with_norm_": (38,),
-    "torch.nn.utils.get_total_norm": (38,),
-    "torch.nn.utils.clip_grad": (38,),
-    "torch.amp.GradScaler": (38,),
-    "torch.cuda.amp": (38,),
-    "torch.distributed": (39,),
-    "torch.quantization": (40,),
-    "torch.ao": (40,),
-    "torch.optim.Adam": (41,),
-    "torch.optim.AdamW": (41,),
-    "torch.optim.Muon": (41,),
-    "torch.optim.adam": (41,),
-    "torch.optim.adamw": (41,),
-    # Ways past what observes a call.
-    "torch.jit": TORCH_DAYS,
-    "torch.ops": TORCH_DAYS,
-    "torch.overrides": TORCH_DAYS,
-    "torch._C": TORCH_DAYS,
-    "torch.utils.cpp_extension": TORCH_DAYS,
-}
+SHORTCUTS = (
+    BEHIND
+    | {"torch": NUMPY_DAYS}
+    | _of_torch(
+        (HEADS, "nn.MultiheadAttention"),
+        (TORCH_DAYS, "nn.attention"),
+        (EVERY_DAY, "nn.Transformer nn.TransformerEncoder nn.TransformerEncoderLayer"),
+        (EVERY_DAY, "nn.TransformerDecoder nn.TransformerDecoderLayer"),
+        (NORMS, "nn.LayerNorm nn.GroupNorm nn.InstanceNorm1d nn.BatchNorm1d"),
+        ((28,), "nn.RMSNorm nn.GELU nn.Mish"),
+        ((16,), "nn.CrossEntropyLoss"),
+        ((33, 38), "utils.checkpoint"),
+        ((38,), "nn.utils.clip_grad nn.utils.clip_grad_norm_ nn.utils.clip_grads_with_norm_"),
+        ((38,), "nn.utils.get_total_norm amp.GradScaler cuda.amp"),
+        ((39,), "distributed"),
+        ((40,), "quantization ao"),
+        ((41,), "optim.Adam optim.AdamW optim.Muon optim.adam optim.adamw"),
+        # Ways past what observes a call.
+        (TORCH_DAYS, "jit ops overrides _C utils.cpp_extension"),
+    )
+)
 
 # Packages that are not the course's: whichever of them is installed has many a day's answer.
 PACKAGES = """
@@ -416,11 +401,8 @@ def _needed(
 
 
 MAGIC = re.compile(r"\s*[%!?]|.*\?\s*$")  # lines for Jupyter, or for a shell
-PYTHON_MAGIC = (
-    "%%time",
-    "%%capture",
-    "%%prun",
-)  # what follows is Python; after others it may be anything
+# Behind these in a cell stands Python; behind others it may be anything.
+PYTHON_MAGIC = ("%%time", "%%capture", "%%prun")
 
 
 def _statements(number: int, cell: str) -> list[_Statement]:
