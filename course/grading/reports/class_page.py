@@ -33,7 +33,6 @@ from course.grading.reports.feedback import Exercise, exercises, others
 from course.grading.reports.files import whole_file
 from course.grading.reports.graded import GradedClass, spans
 from course.grading.reports.lms_tables import of_nobody
-from course.grading.submission import FileNote
 from course.judging.misconceptions import load_misconceptions
 from course.judging.results import BROKEN
 from course.terminal.display import MARKS
@@ -112,31 +111,28 @@ class _Report:
                 yield day, [(name, told.get(name, ""), made[name]) for name in common_first]
 
     @property
-    def stuck(self) -> list[tuple[_Who, list[_Shown]]]:
+    def stuck(self) -> list[_Row]:
         """Learners with days begun that are not right yet, and which; those with the most of them first."""
-        begun = [(who, [d for d in days if d.shown in STUCK]) for who, days in self._graded]
-        return _most_first([(who, days) for who, days in begun if days])
+        return self._most_first(lambda day: day.shown in STUCK)
 
     @property
-    def behind(self) -> list[tuple[_Who, list[_Shown]]]:
+    def behind(self) -> list[_Row]:
         """Learners who have not begun days that at least half of the class passes, and which."""
         passed, half = self.summary.passed, self.summary.verdicts[GRADED] / 2
         usual = {day.number for day in self.days if passed[day.number] >= max(1.0, half)}
-        unbegun = [
-            (who, [d for d in days if d.shown in UNBEGUN and d.number in usual])
-            for who, days in self._graded
-        ]
-        return _most_first([(who, days) for who, days in unbegun if days])
+        return self._most_first(lambda day: day.shown in UNBEGUN and day.number in usual)
 
-    @property
-    def _graded(self) -> list[tuple[_Who, list[_Shown]]]:
-        return [(who, days) for who, days in self.summary.shown if days]
+    def _most_first(self, wanted: Callable[[_Shown], bool]) -> list[_Row]:
+        rows = [(who, list(filter(wanted, days))) for who, days in self.summary.shown]
+        return sorted(
+            (row for row in rows if row[1]), key=lambda row: (-len(row[1]), row[0].number)
+        )
 
     @functools.cached_property
     def places(self) -> dict[int, str]:
         """By learners' numbers the places of their rows in every order, as CSS has them."""
         shown = self.summary.shown
-        orders: dict[str, Callable[[tuple[_Who, list[_Shown]]], Any]] = {
+        orders: dict[str, Callable[[_Row], Any]] = {
             "points": lambda one: (-one[0].points, one[0].number)
         }
         for place, day in enumerate(self.days):
@@ -163,16 +159,13 @@ class _Shown(NamedTuple):
     shown: str
 
 
-def _need(place: int, learner: tuple[_Who, list[_Shown]]) -> tuple[int, int]:
+_Row = tuple[_Who, list[_Shown]]
+
+
+def _need(place: int, learner: _Row) -> tuple[int, int]:
     """A learner's place in a day's column: by need, then by name; those not graded come last."""
     who, days = learner
     return BY_NEED.index(days[place].shown) if days else len(BY_NEED), who.number
-
-
-def _most_first(
-    lists: list[tuple[_Who, list[_Shown]]],
-) -> list[tuple[_Who, list[_Shown]]]:
-    return sorted(lists, key=lambda one: (-len(one[1]), one[0].number))
 
 
 @dataclass
@@ -191,7 +184,7 @@ class _Summary:
         default_factory=lambda: defaultdict(lambda: defaultdict(list))
     )
     """By the day, who made each known mistake."""
-    shown: list[tuple[_Who, list[_Shown]]] = field(default_factory=list)
+    shown: list[_Row] = field(default_factory=list)
     """Everybody, and what their days are shown as; no days of those who are not graded."""
     late: int = 0
     choices: int = 0
@@ -248,41 +241,27 @@ class _Summary:
                 self.misconceptions[day["day"]][made].append(who)
 
 
-@dataclass(frozen=True)
 class _Learner:
     """One learner's page. The number stands for the name wherever a name would have to be escaped."""
 
-    number: int
-    result: LearnerResult
-    weights: Weights
-
-    @property
-    def name(self) -> str:
-        return one_line(self.result.learner)
-
-    @property
-    def file(self) -> str:
-        return file_name(self.result.learner)
-
-    @property
-    def verdict(self) -> str:
-        return self.result.verdict
-
-    @property
-    def points(self) -> Fraction:
-        return self.weights.total(self.result)
-
-    @property
-    def max_points(self) -> Fraction:
-        return self.weights.max_points
-
-    @property
-    def remark(self) -> str:
-        return self.weights.remark(self.result)
-
-    @property
-    def days(self) -> list[_GradedDay]:
-        return [_GradedDay(result, self.weights) for result in self.result.days]
+    def __init__(self, number: int, result: LearnerResult, weights: Weights) -> None:
+        self.number = number
+        self.result = result
+        self.weights = weights
+        self.name = one_line(result.learner)
+        self.file = file_name(result.learner)
+        self.verdict = result.verdict
+        self.points = weights.total(result)
+        self.max_points = weights.max_points
+        self.remark = weights.remark(result)
+        self.days = [_GradedDay(day, weights) for day in result.days]
+        self.stars = sum(day.watertight for day in self.days)
+        self.reason = shortened(result.reason)
+        # Files instead of which others of the same day were graded; and names with more than a day's.
+        self.choices = [one for one in result.ignored if one.of_several][:MOST_IGNORED]
+        self.understood = [one for one in result.taken if one.understood]
+        review = result.review[:MOST_SHORTCUTS]
+        self.shortcuts = [(one.day, one.line, one_line(one.what)[:200]) for one in review]
 
     @property
     def not_loaded(self) -> list[tuple[list[int], str]]:
@@ -297,81 +276,32 @@ class _Learner:
             for reason, days in by_reason.items()
         ]
 
-    @property
-    def stars(self) -> int:
-        """How many days are watertight."""
-        return sum(day.watertight for day in self.days)
 
-    @property
-    def reason(self) -> str:
-        return shortened(self.result.reason)
-
-    @property
-    def choices(self) -> list[FileNote]:
-        """Files instead of which others of the same day were graded."""
-        return [one for one in self.result.ignored if one.of_several][:MOST_IGNORED]
-
-    @property
-    def understood(self) -> list[FileNote]:
-        """Files whose names have more than a day's."""
-        return [one for one in self.result.taken if one.understood]
-
-    @property
-    def shortcuts(self) -> list[tuple[int, int, str]]:
-        """What to review by hand: day, line, and its text."""
-        return [
-            (s.day, s.line, one_line(s.what)[:200]) for s in self.result.review[:MOST_SHORTCUTS]
-        ]
-
-
-@dataclass(frozen=True)
 class _GradedDay:
     """One day of one learner."""
 
-    result: dict[str, Any]
-    weights: Weights
+    def __init__(self, result: dict[str, Any], weights: Weights) -> None:
+        self.result = result
+        self.weights = weights
+        self.number: int = result["day"]
+        self.title = BY_NUMBER[self.number].title
+        self.status: str = result["status"]
+        self.watertight: bool = result["watertight"]
+        self.points = weights.day_points(result)
+        self.max_points = weights.of(self.number)
+        self.shown = self._shown()
 
-    @property
-    def number(self) -> int:
-        return int(self.result["day"])
-
-    @property
-    def title(self) -> str:
-        return BY_NUMBER[self.number].title
-
-    @property
-    def status(self) -> str:
-        return str(self.result["status"])
-
-    @property
-    def watertight(self) -> bool:
-        return bool(self.result["watertight"])
-
-    @property
-    def shown(self) -> str:
+    def _shown(self) -> str:
         """Its status, or more than that: passed with a star, half right, not even loaded or handed in."""
         if not self.result["handed_in"]:
             return NOT_HANDED_IN
-        if self._never_ran:
+        checks = self.result["checks"]
+        never_ran = all(one["status"] in BROKEN and not one["seconds"] for one in checks)
+        if never_ran and len({one["message"] for one in checks}) == 1:
             return NOT_LOADED
         if self.watertight:
             return "watertight"
         return HALF_RIGHT if self.status in ("failed", "error") and self.points else self.status
-
-    @property
-    def _never_ran(self) -> bool:
-        """Whether no check ran, for one reason. What ran took time."""
-        checks = self.result["checks"]
-        idle = all(one["status"] in BROKEN and not one["seconds"] for one in checks)
-        return idle and len({one["message"] for one in checks}) == 1
-
-    @property
-    def points(self) -> Fraction:
-        return self.weights.day_points(self.result)
-
-    @property
-    def max_points(self) -> Fraction:
-        return self.weights.of(self.number)
 
     @property
     def exercises(self) -> list[Exercise]:
