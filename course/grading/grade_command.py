@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
@@ -17,7 +18,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.text import Text
 
-from course.curriculum import DAYS, Day
+from course.curriculum import DAYS
 from course.grading.gradebook import GRADER_FAULT, LearnerResult, Weights
 from course.grading.instructions import (
     Member,
@@ -43,7 +44,7 @@ from course.grading.submission import (
 )
 from course.judging.messages import Feedback
 from course.terminal import display
-from course.terminal.arguments import listed_days
+from course.terminal.arguments import Device, listed_days
 
 SAID = {
     "graded": "quiet",
@@ -52,15 +53,8 @@ SAID = {
     "grader_fault": "failed",
 }
 MOST_NAMED = 10  # learners in a sentence
-DEVICES = ("cpu", "cuda", "mps", "practice")
-
-
-class FeedbackLevel(enum.StrEnum):
-    """How much learners learn about failures (see `Feedback`)."""
-
-    full = "full"
-    discreet = "discreet"
-    verdict = "verdict"
+# How much learners learn about failures (see `Feedback`).
+FeedbackLevel = enum.StrEnum("FeedbackLevel", ["full", "discreet", "verdict"])
 
 
 def share(text: str) -> Fraction:
@@ -101,7 +95,7 @@ Jobs = Annotated[
 Seed = Annotated[
     int | None, typer.Option(min=0, help="Random seed of the inputs; by default fresh and secret.")
 ]
-DeviceName = Annotated[str, typer.Option(metavar="DEVICE", help="cpu, cuda, mps or practice.")]
+OnDevice = Annotated[Device, typer.Option(help="The device on which PyTorch days run.")]
 Resume = Annotated[bool, typer.Option(help="Keep the grades of files that have not changed.")]
 WeightsFile = Annotated[Path | None, _file("YAML with points by day: `8: 2`.")]
 Watertight = Annotated[
@@ -153,7 +147,7 @@ def grade(
     days: GradedDays = None,
     jobs: Jobs = None,
     seed: Seed = None,
-    device: DeviceName = "cpu",
+    device: OnDevice = Device.cpu,
     resume: Resume = True,
     weights: WeightsFile = None,
     watertight: Watertight = Fraction(0),
@@ -176,13 +170,23 @@ def grade(
     try:
         with sole_use(out):
             lacking = _missing_protections(unsafe, console) if unsafe or cluster is None else []
-            points = _weights(chosen, weights, watertight, policy)
-            files, learners = _read(read_map, names, "--map") if names else ({}, {})
-            members = _read(read_roster, roster, "--roster") if roster else []
+            given = _read(partial(read_weights, days=chosen), weights, "--weights")
+            counting = _read(read_policy, policy, "--policy")
+            points = Weights(chosen, given, watertight, counting)
+            files, learners = _read(read_map, names, "--map") or ({}, {})
+            members = _read(read_roster, roster, "--roster") or []
             sources = _sources(submissions, learners)
-            plan = _plan(points, seed_of(out, seed, resume), device, unsafe, feedback, files)
+            plan = Plan(
+                days=tuple(day.number for day in chosen),
+                seed=seed_of(out, seed, resume),
+                device=device.value,
+                unsafe=unsafe,
+                edition=course_digest(),
+                feedback=Feedback(feedback),
+                names=tuple(sorted(files.items())),
+            )
             run = ClassRun(out, plan, points, sources, members)
-            remember(out, run.plan)
+            remember(out, plan)
             with _pool(cluster, jobs, device) as pool, _shown(console, len(run.sources)) as done:
                 _print_bound(console, run, pool.width)
                 grade_all(run, pool, resume, done)
@@ -211,10 +215,10 @@ def grade(
 T = TypeVar("T")
 
 
-def _read(read: Callable[[Path], T], path: Path, option: str) -> T:
-    """Read an instructor's file."""
+def _read(read: Callable[[Path], T], path: Path | None, option: str) -> T | None:
+    """Read an instructor's file, if there is one."""
     try:
-        return read(path)
+        return read(path) if path else None
     except ValueError as error:
         raise typer.BadParameter(str(error), param_hint=option) from error
 
@@ -230,31 +234,8 @@ def _sources(submissions: Path, learners: Mapping[str, str]) -> list[Source]:
         raise typer.BadParameter(words, param_hint="--map") from error
 
 
-def _plan(
-    weights: Weights,
-    seed: int,
-    device: str,
-    unsafe: bool,
-    told: FeedbackLevel,
-    names: Mapping[str, str],
-) -> Plan:
-    numbers = tuple(day.number for day in weights.days)
-    mapped = tuple(sorted(names.items()))
-    return Plan(numbers, seed, device, unsafe, course_digest(), Feedback(told), mapped)
-
-
-def _weights(
-    days: list[Day], file: Path | None, watertight: Fraction, policy: Path | None
-) -> Weights:
-    given = _read(lambda path: read_weights(path, days), file, "--weights") if file else None
-    counting = _read(read_policy, policy, "--policy") if policy else None
-    return Weights(days, given, watertight, counting)
-
-
-def _device(device: str, cluster: str | None) -> None:
+def _device(device: Device, cluster: str | None) -> None:
     """Refuse a device that is not here: every check on it would be skipped, and earn nothing."""
-    if device not in DEVICES:
-        raise typer.BadParameter(f"Device '{device}' is unknown; choose {', '.join(DEVICES)}.")
     # A cluster's machines have their own.
     lacking = lacking_device(device) if cluster is None else None
     if lacking:
@@ -277,7 +258,9 @@ def _missing_protections(unsafe: bool, console: Console) -> list[str]:
 
 
 @contextlib.contextmanager
-def _pool(cluster: str | None, jobs: int | None, device: str) -> Iterator[ProcessPool | DaskPool]:
+def _pool(
+    cluster: str | None, jobs: int | None, device: Device
+) -> Iterator[ProcessPool | DaskPool]:
     if cluster is None:
         with closing(ProcessPool(jobs or processes_that_fit())) as pool:
             yield pool
@@ -295,11 +278,9 @@ def _pool(cluster: str | None, jobs: int | None, device: str) -> Iterator[Proces
 @contextlib.contextmanager
 def _shown(console: Console, total: int) -> Iterator[Callable[[LearnerResult, bool], None]]:
     """Show results as they come: in a progress bar in a terminal, otherwise a line each."""
-    columns = ("[progress.description]{task.description}", BarColumn(), MofNCompleteColumn())
-    progress = Progress(
-        TextColumn(columns[0]), *columns[1:], TimeRemainingColumn(), console=console,
-        disable=not console.is_terminal,
-    )  # fmt: skip
+    told = TextColumn("[progress.description]{task.description}")
+    columns = (told, BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    progress = Progress(*columns, console=console, disable=not console.is_terminal)
     task = progress.add_task("Grading", total=total)
     count = 0
 

@@ -3,8 +3,6 @@
 import contextlib
 import io
 import json
-import subprocess
-import sys
 import threading
 from collections import Counter
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -14,8 +12,10 @@ from types import SimpleNamespace
 
 import pytest
 from rich.console import Console
+from typer.testing import CliRunner
 
 from course.checks.tensors import missing_device
+from course.cli import app
 from course.curriculum import DAYS, ROOT
 from course.grading import grade_command, job
 from course.grading import run as running
@@ -29,6 +29,7 @@ from course.workers.limits import LONGEST_DAY
 
 DAYS_HERE = [DAYS[0], DAYS[7]]
 PLAN = Plan((1, 8), 5, "cpu", False, "edition")
+LEARNERS = ("ann", "bob", "cem", "dee")
 
 
 class Scripted:
@@ -79,7 +80,7 @@ def fault(learner):
 
 @pytest.fixture
 def run(tmp_path):
-    sources = [Source(name, (tmp_path / name,), (name,)) for name in ("ann", "bob", "cem", "dee")]
+    sources = [Source(name, (tmp_path / name,), (name,)) for name in LEARNERS]
     return ClassRun(tmp_path / "out", PLAN, Weights(DAYS_HERE), sources)
 
 
@@ -113,13 +114,8 @@ def test_a_death_is_blamed_on_nobody_else(run):
 
 def test_a_fault_that_passes(run):
     """A fault of ours is tried again, and a later success stands."""
-    pool = Scripted(
-        {
-            "cem": lambda time: (
-                fault("cem") if time == 1 else json.dumps(graded("cem").as_json(run.weights))
-            )
-        }
-    )
+    right = json.dumps(graded("cem").as_json(run.weights))
+    pool = Scripted({"cem": lambda time: fault("cem") if time == 1 else right})
     assert grade(run, pool)["cem"][0].verdict == GRADED
     assert pool.seen["cem"] == 2
 
@@ -127,42 +123,34 @@ def test_a_fault_that_passes(run):
 def test_what_is_known_is_offered(run):
     """A later run hands on the digest of each result, and keeps what is still so; a new one does not."""
     grade(run, Scripted())
-    pool = Scripted(dict.fromkeys(("ann", "bob", "cem", "dee"), lambda time: "null"))
+    pool = Scripted(dict.fromkeys(LEARNERS, lambda time: "null"))
     told = grade(run, pool)
-    assert pool.known == dict.fromkeys(("ann", "bob", "cem", "dee"), "d")
+    assert pool.known == dict.fromkeys(LEARNERS, "d")
     assert all(kept for _, kept in told.values())
     pool = Scripted()
     grade(run, pool, resume=False)
-    assert pool.known == dict.fromkeys(("ann", "bob", "cem", "dee"), "")
+    assert pool.known == dict.fromkeys(LEARNERS, "")
 
 
 def test_new_weights_reach_what_is_kept(run):
     """Points are counted anew, though nothing is graded anew."""
     grade(run, Scripted())
     dearer = ClassRun(run.folder, PLAN, Weights(DAYS_HERE, {8: 3}), run.sources)
-    grade(dearer, Scripted(dict.fromkeys(("ann", "bob", "cem", "dee"), lambda time: "null")))
+    grade(dearer, Scripted(dict.fromkeys(LEARNERS, lambda time: "null")))
     assert json.loads(run.path("ann").read_text())["max_points"] == 4
 
 
-def test_a_damaged_result_is_graded_again(run):
-    """A result that cannot be read counts as none."""
+@pytest.mark.parametrize("change", [{"version": 1}, None], ids=["of before", "damaged"])
+def test_a_result_that_cannot_be_used_is_graded_again(run, change):
+    """A result that cannot be read counts as none; so does one of the first version, which knows no tiers."""
     grade(run, Scripted())
-    run.path("bob").write_text('{"learner": "bob"', encoding="utf-8")
-    pool = Scripted()
-    grade(run, pool)
-    assert pool.known["bob"] == ""
-    assert run.kept("bob").verdict == GRADED
-
-
-def test_a_result_of_before_is_graded_again(run):
-    """A result of the first version knows no tiers: it counts as none."""
-    grade(run, Scripted())
-    entry = json.loads(run.path("bob").read_text(encoding="utf-8"))
-    run.path("bob").write_text(json.dumps(entry | {"version": 1}), encoding="utf-8")
+    text = run.path("bob").read_text(encoding="utf-8")
+    used = json.dumps(json.loads(text) | change) if change else text[:30]
+    run.path("bob").write_text(used, encoding="utf-8")
     pool = Scripted()
     grade(run, pool)
     assert (pool.known["ann"], pool.known["bob"]) == ("d", "")
-    assert json.loads(run.path("bob").read_text(encoding="utf-8"))["version"] == 2
+    assert run.kept("bob").verdict == GRADED
 
 
 def test_the_seed_stays(tmp_path):
@@ -308,15 +296,12 @@ def test_wrong_weights(tmp_path, text, words):
         read_weights(file, DAYS_HERE)
 
 
-def command(*arguments, **how):
-    return subprocess.run(
-        [sys.executable, "-m", "course.cli", "grade", *map(str, arguments)],
-        cwd=ROOT,
-        capture_output=True,
-        encoding="utf-8",
-        check=False,
-        **how,
-    )
+def refused(*arguments, **environment):
+    """The words with which the command refuses to begin."""
+    runner = CliRunner(env={"COLUMNS": "300"} | environment)
+    done = runner.invoke(app, ["grade", *map(str, arguments)])
+    assert done.exit_code == 2, done.output
+    return " ".join(done.stderr.replace("│", " ").split())
 
 
 @pytest.mark.parametrize(
@@ -327,7 +312,7 @@ def command(*arguments, **how):
         (["--days", "1-99999999"], "no day 99999999"),
         (["--days", "9-2"], "did you mean 2-9"),
         (["--days", "first"], "No day is called 'first'"),
-        (["--device", "tpu"], "Device 'tpu' is unknown; choose cpu, cuda, mps, practice"),
+        (["--device", "tpu"], "'tpu' is not one of 'cpu', 'cuda', 'mps', 'practice'"),
         (["--jobs", "0"], "should be greater than or equal to 1"),
         (["--watertight", "1.1"], "'1.1' must be a number from 0 to 1"),
         (["--watertight", "nan"], "'nan' must be a number from 0 to 1"),
@@ -336,9 +321,7 @@ def command(*arguments, **how):
 def test_wrong_usage(tmp_path, arguments, words):
     """Exit 2, and a sentence that says what is allowed; nothing is written."""
     (tmp_path / "class" / "ann").mkdir(parents=True)
-    done = command(tmp_path / "class", "--out", tmp_path / "out", *arguments)
-    assert done.returncode == 2
-    assert words in " ".join(done.stderr.replace("│", " ").split())
+    assert words in refused(tmp_path / "class", "--out", tmp_path / "out", *arguments)
     assert not (tmp_path / "out" / "grades.csv").exists()
 
 
@@ -350,9 +333,7 @@ def test_no_such_device(tmp_path, device, words):
     if missing_device(device) is None:
         pytest.skip(f"{device} is here")
     (tmp_path / "class" / "ann").mkdir(parents=True)
-    done = command(tmp_path / "class", "--out", tmp_path / "out", "--device", device)
-    assert done.returncode == 2
-    said = " ".join(done.stderr.replace("│", " ").split())
+    said = refused(tmp_path / "class", "--out", tmp_path / "out", "--device", device)
     assert f"Device '{device}': {words}. Nothing was graded or written." in said
     assert not (tmp_path / "out").exists()
 
@@ -368,9 +349,12 @@ def test_no_such_device_on_another_machine(monkeypatch):
 
 
 def test_who_is_gone_is_put_aside(run):
-    """Results and pages of learners who are no more in the class are moved, not left and not lost."""
+    """Results and pages of learners who are no more in the class are moved, not left and not lost; where
+    all are still there, no folder is made."""
     grade(run, Scripted())
     run.report([])
+    assert run.put_aside(datetime.now(UTC))[1] == 0
+    assert not (run.folder / "gone").exists()
     old = run.path("bob").read_bytes()
     (run.folder / "results" / ".draft").write_bytes(b"")
     smaller = ClassRun(
@@ -388,30 +372,19 @@ def test_who_is_gone_is_put_aside(run):
     }
 
 
-def test_nobody_is_gone(run):
-    """Where all are still there, no folder is made."""
-    grade(run, Scripted())
-    _, count = run.put_aside(datetime.now(UTC))
-    assert count == 0
-    assert not (run.folder / "gone").exists()
-
-
 def test_no_class(tmp_path):
     """An empty folder is no class, and reports cannot go among the submissions: exit 2."""
     (tmp_path / "class").mkdir()
-    done = command(tmp_path / "class", "--out", tmp_path / "out", "--unsafe")
-    assert done.returncode == 2
-    assert "holds no submission" in " ".join(done.stderr.replace("│", " ").split())
-    done = command(tmp_path / "class", "--out", tmp_path / "class" / "out", "--unsafe")
-    assert done.returncode == 2
+    said = refused(tmp_path / "class", "--out", tmp_path / "out", "--unsafe")
+    assert "holds no submission" in said
+    said = refused(tmp_path / "class", "--out", tmp_path / "class" / "out", "--unsafe")
+    assert "The reports cannot go into the folder of the submissions" in said
     assert not (tmp_path / "class" / "out").exists()
 
 
 def test_no_sandbox(tmp_path):
     """Where there is no bubblewrap, nothing is graded: exit 2, and how to have it."""
     (tmp_path / "class" / "ann").mkdir(parents=True)
-    done = command(tmp_path / "class", "--out", tmp_path / "out", env={"PATH": str(tmp_path)})
-    assert done.returncode == 2
-    said = " ".join(done.stderr.replace("│", " ").split())
+    said = refused(tmp_path / "class", "--out", tmp_path / "out", PATH=str(tmp_path))
     assert "bubblewrap is not there" in said
     assert "--unsafe" in said
