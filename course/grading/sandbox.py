@@ -103,27 +103,32 @@ class Sandbox:
     filter: Path | None
     missing: list[str] = field(default_factory=list)
 
-    def launch(self, group: Cgroup | None, device: str | None) -> tuple[list[str], int | None]:
-        """The command that starts a process in the sandbox, and the file that it must inherit.
+    @contextlib.contextmanager
+    def launch(
+        self, group: Cgroup | None, device: str | None
+    ) -> Iterator[tuple[list[str], list[int]]]:
+        """Within it: the command that starts a process in the sandbox, and the files that it must inherit.
 
         Args:
             group: what counts for it.
             device: where torch is to run; without one, there is no torch in the sandbox.
         """
-        filter_file = None
-        if self.filter is not None:
-            filter_file = os.open(self.filter, os.O_RDONLY)
+        inherited = [os.open(self.filter, os.O_RDONLY)] if self.filter else []
         spec = {
             "cgroups": [str(folder) for folder in group.distinct()] if group else [],
             "limits": _limits(device or "cpu", bool(group)),
             "drop_to": NOBODY if os.geteuid() == 0 else None,
             "shown": self.shown,
-            "argv": [self.bubblewrap, *self._options(filter_file, device)],
+            "argv": [self.bubblewrap, *self._options(inherited, device)],
         }
         launcher = Path(__file__).with_name("launch.py")
-        return [sys.executable, "-I", "-S", str(launcher), json.dumps(spec)], filter_file
+        try:
+            yield [sys.executable, "-I", "-S", str(launcher), json.dumps(spec)], inherited
+        finally:
+            for file in inherited:
+                os.close(file)
 
-    def _options(self, filter_file: int | None, device: str | None) -> list[str]:
+    def _options(self, filters: list[int], device: str | None) -> list[str]:
         """Bubblewrap's arguments, up to the program that it is to run."""
         argv = ["--unshare-all", "--unshare-user", "--disable-userns"]
         argv += ["--uid", str(NOBODY), "--gid", str(NOBODY), "--cap-drop", "ALL"]
@@ -157,8 +162,8 @@ class Sandbox:
                 argv += ["--dev-bind", node, node]
         argv += ["--size", str(ROOM), "--tmpfs", "/dev/shm", "--remount-ro", "/dev"]
         argv += ["--remount-ro", "/", "--chdir", HOME]
-        if filter_file is not None:
-            argv += ["--seccomp", str(filter_file)]
+        for file in filters:
+            argv += ["--seccomp", str(file)]
         return argv
 
     def _place(self, path: str) -> str:
@@ -231,23 +236,21 @@ def _try(found: Sandbox) -> None:
         NoSandbox: they do not.
     """
     group = found.groups.group(MOST_MEMORY, MOST_PROCESSES) if found.groups else None
-    command, filter_file = found.launch(group, "cpu")
     try:
-        done = subprocess.run(
-            [*command, sys.executable, "-I", "-S", "-c", "print('isolated')"],
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            encoding="utf-8",
-            errors="replace",
-            timeout=ANSWERING,
-            pass_fds=[filter_file] if filter_file is not None else [],
-            check=False,
-        )
+        with found.launch(group, "cpu") as (command, inherited):
+            done = subprocess.run(
+                [*command, sys.executable, "-I", "-S", "-c", "print('isolated')"],
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                encoding="utf-8",
+                errors="replace",
+                timeout=ANSWERING,
+                pass_fds=inherited,
+                check=False,
+            )
     except subprocess.TimeoutExpired as error:
         raise NoSandbox(f"bubblewrap does not answer in {ANSWERING:g} seconds.") from error
     finally:
-        if filter_file is not None:
-            os.close(filter_file)
         if group is not None:
             group.end()
     if done.stdout != "isolated\n":
@@ -265,16 +268,9 @@ class SandboxedWorker(Worker):
         super().__init__(device, "course.grading.analysis")
 
     def _started(self, torch_on: str | None, serving: str) -> Spawned:
-        launch, filter_file = self._found.launch(self._group, torch_on)
         code = program(INSIDE, torch_on, serving)
-        try:
-            return Spawned(
-                [*launch, sys.executable, "-P", "-s", "-E", "-c", code],
-                [filter_file] if filter_file is not None else [],
-            )
-        finally:
-            if filter_file is not None:
-                os.close(filter_file)
+        with self._found.launch(self._group, torch_on) as (command, inherited):
+            return Spawned([*command, sys.executable, "-P", "-s", "-E", "-c", code], inherited)
 
     def _computing(self) -> float:
         """The same, with its child processes."""

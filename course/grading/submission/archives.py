@@ -182,11 +182,7 @@ def demand_safe(entries: Sequence[ZipInfo], used: Used, *, links: bool = False) 
     Raises:
         SubmissionRefused: one of them is unsafe, or all together are too much.
     """
-    size = sum(entry.file_size for entry in entries)
-    used.demand_few(len(entries))
-    used.demand_small(size)
-    used.entries += len(entries)
-    used.unpacked += size
+    used.add(entries=len(entries), unpacked=sum(entry.file_size for entry in entries))
     for entry in entries:
         name = entry.orig_filename
         inside(name)
@@ -225,8 +221,7 @@ def _untar(data: bytes, used: Used, wanted: Wanted) -> list[Entry]:
     links: list[tuple[str, str]] = []
     tape = _Tape(_decompress(data, used))
     while entry := _next_entry(tape):
-        used.entries += 1
-        used.demand_few(0)
+        used.add(entries=1)
         path = inside(entry.name)
         if entry.isdir():
             continue
@@ -368,8 +363,7 @@ def _decompress(data: bytes, used: Used) -> Iterator[bytes]:
     packed = _sips(io.BytesIO(data), len(data))
     start = next((starts[magic] for magic in starts if data.startswith(magic)), None)
     if start is None:
-        used.unpacked += len(data)
-        used.demand_small(0)
+        used.add(unpacked=len(data))
         yield from packed
         return
     rest = b""
@@ -381,8 +375,7 @@ def _decompress(data: bytes, used: Used) -> Iterator[bytes]:
             rest = b""
             piece = stream.decompress(food, CHUNK)
             if piece:
-                used.unpacked += len(piece)
-                used.demand_small(0)
+                used.add(unpacked=len(piece))
                 yield piece
             elif hungry and not food:
                 raise EOFError

@@ -67,11 +67,16 @@ class Used:
     entries: int = 0
     unpacked: int = 0
 
-    def demand_few(self, entries: int) -> None:
-        demand_few(self.entries + entries)
+    def add(self, *, entries: int = 0, unpacked: int = 0) -> None:
+        """Use up some more.
 
-    def demand_small(self, size: int) -> None:
-        demand_small(self.unpacked + size)
+        Raises:
+            SubmissionRefused: together it is too much.
+        """
+        demand_few(self.entries + entries)
+        demand_small(self.unpacked + unpacked)
+        self.entries += entries
+        self.unpacked += unpacked
 
 
 def demand_few(entries: int) -> None:

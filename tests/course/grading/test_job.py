@@ -97,42 +97,46 @@ def test_a_policy_for_who_handed_in_nothing_is_no_error():
     assert console.file.getvalue().splitlines() == [words]
 
 
-@pytest.mark.parametrize("error", [IndexError("33"), NotStarted("no memory")])
-def test_a_fault_of_one_day_loses_that_day(monkeypatch, error):
-    """It is named for review, and no other day pays; what the machine failed at is tried again whole."""
-    grader = Grader(Plan((1, 2), 5, "cpu", True, "edition"))
+@pytest.fixture
+def graded(monkeypatch):
+    """Grade several days, of each of which a function says what its verdict is."""
 
-    def judge_day(judge, files, session, most_runs):
+    def grade(days, judge_day):
+        grader = Grader(Plan(days, 5, "cpu", True, "edition"))
+        monkeypatch.setattr(job, "take", lambda source: Taken({DAY2: b"x = 1"}))
+        monkeypatch.setattr(grader, "_analyze", lambda files, session: ([], {}))
+        monkeypatch.setattr(grader, "_day", lambda judge, _, __, runs: judge_day(judge, runs))
+        with contextlib.closing(grader):
+            return grader.grade(Source("ada", (), ()))
+
+    return grade
+
+
+@pytest.mark.parametrize("error", [IndexError("33"), NotStarted("no memory")])
+def test_a_fault_of_one_day_loses_that_day(graded, error):
+    """It is named for review, and no other day pays; what the machine failed at is tried again whole."""
+
+    def judge_day(judge, runs):
         if judge.day.number == 1:
             raise error
         return not_observed(judge, "timed_out", ""), 0
 
-    monkeypatch.setattr(job, "take", lambda source: Taken({DAY2: b"x = 1"}))
-    monkeypatch.setattr(grader, "_analyze", lambda files, session: ([], {}))
-    monkeypatch.setattr(grader, "_day", judge_day)
-    with contextlib.closing(grader):
-        if isinstance(error, NotStarted):
-            with pytest.raises(NotStarted):
-                grader.grade(Source("ada", (), ()))
-            return
-        result = grader.grade(Source("ada", (), ()))
+    if isinstance(error, NotStarted):
+        pytest.raises(NotStarted, graded, (1, 2), judge_day)
+        return
+    result = graded((1, 2), judge_day)
     assert [day["status"] for day in result.days] == ["skipped", "error"]
     assert result.review == [Shortcut(1, 0, f"{LOST} (IndexError: 33)")]
     assert result.lost_day
 
 
-def test_a_submission_has_so_many_runs_for_all_its_days(monkeypatch):
+def test_a_submission_has_so_many_runs_for_all_its_days(graded):
     """What one day's diagnosis took of the grader's time is not there for the next."""
-    grader = Grader(Plan((1, 2, 3), 5, "cpu", True, "edition"))
     given = []
 
-    def judge_day(judge, files, session, most_runs):
-        given.append(most_runs)
+    def judge_day(judge, runs):
+        given.append(runs)
         return not_observed(judge, "not_started", ""), 250
 
-    monkeypatch.setattr(job, "take", lambda source: Taken({DAY2: b"x = 1"}))
-    monkeypatch.setattr(grader, "_analyze", lambda files, session: ([], {}))
-    monkeypatch.setattr(grader, "_day", judge_day)
-    grader.grade(Source("ada", (), ()))
-    grader.close()
+    graded((1, 2, 3), judge_day)
     assert given == [job.MOST_RUNS, job.MOST_RUNS - 250, job.MOST_RUNS - 500]

@@ -15,7 +15,7 @@ from course.checks.answer_files import read_answer
 from course.curriculum import BY_NUMBER, DAYS
 from course.grading import sandbox
 from course.grading.analysis import listened_for
-from course.grading.cgroups import Cgroup, Hierarchy
+from course.grading.cgroups import Cgroup
 from course.grading.sandbox import HOME, MODULES, NoSandbox, SandboxedWorker
 from course.judging.closed_words import NO_TORCH
 from course.judging.judge import Judge
@@ -173,22 +173,27 @@ def hear(found, body, patience=3.0, waiting=WAITING):
         worker.end()
 
 
+def behind(found, group, device, *arguments):
+    """Run Python in the sandbox."""
+    with found.launch(group, device) as (command, inherited):
+        return subprocess.run(
+            [*command, sys.executable, "-I", *arguments],
+            pass_fds=inherited,
+            capture_output=True,
+            encoding="utf-8",
+            check=False,
+        )
+
+
 @pytest.mark.by_turn
 def test_memory(found):
     """What takes too much is ended, and called by its name, where the system counts for us."""
     if found.groups is None:
         pytest.skip("no cgroups here")
-    small = Hierarchy(found.groups.version, found.groups.folders)
-    group = small.group(2**27, 16)
+    group = found.groups.group(2**27, 16)
     try:
-        launch, file = found.launch(group, "cpu")
         code = "x = [bytearray(2**20) for _ in range(4000)]"
-        done = subprocess.run(
-            [*launch, sys.executable, "-I", "-S", "-c", code],
-            pass_fds=[file] if file is not None else [],
-            capture_output=True,
-            check=False,
-        )
+        done = behind(found, group, "cpu", "-S", "-c", code)
         assert done.returncode != 0
         assert group.ran_out_of_memory
     finally:
@@ -235,14 +240,8 @@ READY_MADE = ("gguf", "onnx", "pip", "sacrebleu", "scipy", "tokenizers", "transf
 
 def printed_behind(found, device, code):
     """What Python prints behind the walls of a device's days."""
-    launch, file = found.launch(None, device)
-    done = subprocess.run(
-        [*launch, sys.executable, "-I", "-c", code],
-        pass_fds=[file] if file is not None else [],
-        capture_output=True,
-        encoding="utf-8",
-        check=True,
-    )
+    done = behind(found, None, device, "-c", code)
+    assert done.returncode == 0, done.stderr
     return done.stdout
 
 
