@@ -122,7 +122,8 @@ def test_a_fault_of_one_day_loses_that_day(graded, error):
         return not_observed(judge, "timed_out", ""), 0
 
     if isinstance(error, NotStarted):
-        pytest.raises(NotStarted, graded, (1, 2), judge_day)
+        with pytest.raises(NotStarted):
+            graded((1, 2), judge_day)
         return
     result = graded((1, 2), judge_day)
     assert [day["status"] for day in result.days] == ["skipped", "error"]
