@@ -286,10 +286,7 @@ class SandboxedWorker(Worker):
         """
         if self.ended:
             return
-        self._spent = self.computed
-        self.ended = True
-        self._requests.put(None)
-        self._process.kill()
+        super().end()
         if self._group is not None:
             self._starved = self._group.ran_out_of_memory
             self._group.end()

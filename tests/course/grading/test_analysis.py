@@ -25,47 +25,33 @@ def found(source, day=8):
     return sorted(set(shortcuts(textwrap.dedent(source), day)))
 
 
-@pytest.mark.parametrize(
-    ("source", "what"),
-    [
-        ("import torch\ntorch.nn.MultiheadAttention(8, 2)", (2, "torch.nn.MultiheadAttention")),
-        ("from torch import nn\nnn.MultiheadAttention", (2, "torch.nn.MultiheadAttention")),
-        (
-            "import torch.nn.functional as F\n\nF.scaled_dot_product_attention(q, k, v)",
-            (3, "torch.nn.functional.scaled_dot_product_attention"),
-        ),
-        (
-            "from torch.nn.functional import scaled_dot_product_attention as sdpa",
-            (1, "torch.nn.functional.scaled_dot_product_attention"),
-        ),
-        ("import sys as s\ns._getframe(1).f_locals", (2, "sys._getframe.f_locals")),
-        ("import gc", (1, "gc")),
-        ("from os import _exit", (1, "os._exit")),
-        ("def f():\n    exec('x')", (2, "exec")),
-        ("from torch.nn.functional import *", (1, "torch.nn.functional.*")),
-        ("from torch import nn\nx = nn\nx.Transformer()", (3, "x.Transformer")),
-        ("from torch import nn\n[nn][0].Transformer()", (2, ".Transformer")),
-        (
-            "from torch.nn.modules.activation import MultiheadAttention",
-            (1, "torch.nn.modules.activation.MultiheadAttention"),
-        ),
-        ("import course.judge", (1, "course.judge")),
-        ("import sys\nsys.path.append(sys.base_prefix)", (2, "sys.path")),
-        ("from importlib import import_module as m", (1, "importlib.import_module")),
-        ("from concurrent.futures import ThreadPoolExecutor", (1, "concurrent.futures")),
-        (
-            "import torch.nn.functional as F\ngetattr(F, 'lin' + 'ear')",
-            (2, "torch.nn.functional.get"),
-        ),
-        ("import torch\ngetattr(torch.nn, 'Transformer')", (2, "torch.nn.Transformer")),
-    ],
-)
-def test_shortcuts_and_tampering(source, what):
+FUNCTIONAL, MODULES = "torch.nn.functional", "torch.nn.modules.activation"
+USES = [
+    ("import torch\ntorch.nn.MultiheadAttention(8, 2)", 2, "torch.nn.MultiheadAttention"),
+    ("from torch import nn\nnn.MultiheadAttention", 2, "torch.nn.MultiheadAttention"),
+    (f"import {FUNCTIONAL} as F\n\nF.layer_norm(x)", 3, f"{FUNCTIONAL}.layer_norm"),
+    (f"from {FUNCTIONAL} import layer_norm as ln", 1, f"{FUNCTIONAL}.layer_norm"),
+    (f"from {FUNCTIONAL} import *", 1, f"{FUNCTIONAL}.*"),
+    (f"from {MODULES} import MultiheadAttention", 1, f"{MODULES}.MultiheadAttention"),
+    (f"import {FUNCTIONAL} as F\ngetattr(F, 'lin' + 'ear')", 2, f"{FUNCTIONAL}.getattr(…)"),
+    ("import torch\ngetattr(torch.nn, 'Transformer')", 2, "torch.nn.Transformer"),
+    ("from torch import nn\nx = nn\nx.Transformer()", 3, "x.Transformer"),
+    ("from torch import nn\n[nn][0].Transformer()", 2, ".Transformer"),
+    ("import sys as s\ns._getframe(1).f_locals", 2, "sys._getframe"),
+    ("import gc", 1, "gc"),
+    ("from os import _exit", 1, "os._exit"),
+    ("def f():\n    exec('x')", 2, "exec"),
+    ("import course.judge", 1, "course.judge"),
+    ("import sys\nsys.path.append(sys.base_prefix)", 2, "sys.path"),
+    ("from importlib import import_module as m", 1, "importlib.import_module"),
+    ("from concurrent.futures import ThreadPoolExecutor", 1, "concurrent.futures"),
+]
+
+
+@pytest.mark.parametrize(("source", "line", "name"), USES)
+def test_shortcuts_and_tampering(source, line, name):
     """Each is found by what it stands for, whatever it is called, and on its line."""
-    names = [(line, name.removesuffix("()")) for line, name in found(source)]
-    assert any(
-        line == what[0] and name.startswith(what[1].split(".f_locals")[0]) for line, name in names
-    )
+    assert any(at == line and used.startswith(name) for at, used in found(source, 11))
 
 
 READY_MADE = {
@@ -245,6 +231,12 @@ def gathered(*cells, exercises=("f",)):
     return [cell["source"] for cell in made["cells"]]
 
 
+DECORATED = ["import a", "@a.b\n\ndef f(): pass"]
+BASES = ["class B: pass", "class f(B): pass", "class B: x = 1"]
+BRANCHES = ["try:\n    import a\nexcept ImportError:\n    a = None", "def f(): return a"]
+GROWING = ["K = 1", "K += 1", "def f(): return K"]
+STARS = ["from numpy import *", "def f(): return pi"]
+FUTURE = "from __future__ import annotations"
 GATHERED = {
     "the last definition": (["def f(): return 1", "def f(): return 2"], ["def f(): return 2"]),
     "imports": (
@@ -260,27 +252,14 @@ GATHERED = {
         ["def f(x):\n    y = x\n    return y"],
     ),
     "names of its own": (["s = 1/0", "def f():\n    s = [s for s in 'ab']\n    return s"], None),
-    "decorators": (["import a", "@a.b\n\ndef f(): pass"], ["import a", "@a.b\n\ndef f(): pass"]),
-    "bases as they were": (
-        ["class B: pass", "class f(B): pass", "class B: x = 1"],
-        ["class B: pass", "class f(B): pass", "class B: x = 1"],
-    ),
-    "what grows": (
-        ["K = 1", "K += 1", "def f(): return K"],
-        ["K = 1", "K += 1", "def f(): return K"],
-    ),
-    "branches": (
-        ["try:\n    import a\nexcept ImportError:\n    a = None", "def f(): return a"],
-        ["try:\n    import a\nexcept ImportError:\n    a = None", "def f(): return a"],
-    ),
+    "decorators": (DECORATED, DECORATED),
+    "bases as they were": (BASES, BASES),
+    "what grows": (GROWING, GROWING),
+    "branches": (BRANCHES, BRANCHES),
     "assigned": (["g = len", "f = g"], ["g = len", "f = g"]),
-    "stars": (
-        ["from numpy import *", "def f(): return pi"],
-        ["from numpy import *", "def f(): return pi"],
-    ),
+    "stars": (STARS, STARS),
     "the future first": (
-        ["import a", "from __future__ import annotations\ndef f(x: a.B): pass"],
-        ["from __future__ import annotations", "import a", "def f(x: a.B): pass"],
+        ["import a", f"{FUTURE}\ndef f(x: a.B): pass"], [FUTURE, "import a", "def f(x: a.B): pass"],
     ),
     "magic": (
         ["%matplotlib inline\n!pip install x\nf?\nimport a", "%%time\ndef f(): return a"],
@@ -290,11 +269,8 @@ GATHERED = {
     "cells of another kind": (["%%bash\nf=1", "def f(: pass", "%%html\ndef f(): pass"], []),
     "an import is no answer": (["from numpy_reference import f"], []),
     "used, not defined": (["f(1)", "def g(): return f"], []),
-    "odd ends of lines": (
-        ["x = '\u2028\x0c'\ny = 1\ndef f(): return y"],
-        ["y = 1", "def f(): return y"],
-    ),
-}
+    "odd ends of lines": (["x = '\u2028\x0c'\ny = 1\ndef f(): return y"], ["y = 1", "def f(): return y"]),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize(("cells", "expected"), GATHERED.values(), ids=GATHERED)
