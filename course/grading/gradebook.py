@@ -116,7 +116,6 @@ class Weights:
         """Take the days that are graded, in their order.
 
         Args:
-            days: the days that are graded.
             given: points by a day's number, where it is not one.
             watertight: the part of an exercise's points that its watertight checks earn.
             policy: what counts beside the checks.

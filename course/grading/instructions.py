@@ -16,7 +16,7 @@ from typing import Any
 import yaml
 
 from course.curriculum import Day
-from course.grading.submission import ANSWERS
+from course.grading.submission import ANSWERS, composed
 
 
 @dataclass(frozen=True)
@@ -102,8 +102,8 @@ def read_policy(path: Path) -> Policy:
         raise ValueError(f"{path}: excused must be a list of learners, and points a mapping.")
     for learner, one in points.items():
         _demand_points(path, one, str(learner))
-    by_hand = {str(learner): Fraction(str(one)) for learner, one in points.items()}
-    return Policy(Fraction(str(late)), frozenset(map(str, excused)), by_hand)
+    by_hand = {composed(str(learner)): Fraction(str(one)) for learner, one in points.items()}
+    return Policy(Fraction(str(late)), {composed(str(one)) for one in excused}, by_hand)
 
 
 def _demand_points(path: Path, points: object, whose: str) -> None:
@@ -121,7 +121,7 @@ def read_map(path: Path) -> tuple[dict[str, str], dict[str, str]]:
         ValueError: it is none, with the reason.
     """
     given = {
-        str(name): str(means)
+        composed(str(name)): composed(str(means))
         for name, means in _mapping(path, "hw2.py: day02_attention.py").items()
     }
     files = {name: means for name, means in given.items() if means in ANSWERS}
@@ -144,7 +144,7 @@ def read_roster(path: Path) -> list[Member]:
         raise ValueError(f"{path} cannot be read: {error}") from error
     known = [
         {
-            (key or "").strip().lower(): value or ""
+            (key or "").strip().lower(): composed(value)
             for key, value in row.items()
             if isinstance(value, str)
         }

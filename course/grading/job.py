@@ -344,16 +344,8 @@ class Grader:
     def _day(
         self, judge: Judge, files: dict[str, bytes], session: WorkerSession, most_runs: int
     ) -> tuple[DayResult, int]:
-        """The verdict on one day: what an earlier day has left behind in the process does not count.
-
-        Args:
-            judge: the day's.
-            files: those that were handed in.
-            session: the learner's worker.
-            most_runs: with several mistakes at once, for a diagnosis.
-
-        Returns:
-            the verdict, and how many such runs there were.
+        """The verdict on one day, and how many runs with several mistakes at once its diagnosis took. What an
+        earlier day has left behind in the process does not count.
         """
         name = _file_of(judge.day, files)
         if name is None:

@@ -154,8 +154,6 @@ def grade_all(
     alone, and only the one that fails again is at fault.
 
     Args:
-        run: the run.
-        pool: the pool that grades submissions.
         resume: whether to keep results of an earlier run with the same plan.
         done: called with every result, and whether it was kept from an earlier run.
     """

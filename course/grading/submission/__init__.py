@@ -5,7 +5,7 @@ find_sources → take → gathered: whose is what, the days' files, answers out 
 
 from course.grading.submission.choosing import FileNote
 from course.grading.submission.limits import SubmissionRefused
-from course.grading.submission.names import ANSWERS, matches
+from course.grading.submission.names import ANSWERS, composed, matches
 from course.grading.submission.notebooks import as_answer, gathered
 from course.grading.submission.sources import (
     CANVAS,
@@ -30,6 +30,7 @@ __all__ = [
     "Taken",
     "as_answer",
     "attributed",
+    "composed",
     "find_sources",
     "gathered",
     "matches",

@@ -162,7 +162,8 @@ def _demand_little(path: str, count: int, size: int) -> None:
 
 
 def _opened(file: SubmittedFile, data: bytes, used: Used) -> list[SubmittedFile]:
-    """Return the files in an archive."""
+    """Return the files in an archive, the smallest first: a large one, which may be anything, takes no room
+    from an answer's."""
     archive = Archive(file.path, file.time, file.packed + 1)
 
     def wanted(path: str) -> int:
@@ -175,6 +176,7 @@ def _opened(file: SubmittedFile, data: bytes, used: Used) -> list[SubmittedFile]
         found = reading(path.rpartition("/")[2], file.renames)
         return largest(found.name) + 1 if found else 0
 
+    entries = unpack(file.path, data, used, wanted)
     return [
         SubmittedFile(
             f"{file.path}/{entry.path}",
@@ -184,7 +186,7 @@ def _opened(file: SubmittedFile, data: bytes, used: Used) -> list[SubmittedFile]
             archive,
             file.renames,
         )
-        for entry in unpack(file.path, data, used, wanted)
+        for entry in sorted(entries, key=lambda entry: len(entry.data or b""))
     ]
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import fnmatch
 import re
+import unicodedata
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import NamedTuple
@@ -80,7 +81,13 @@ def reading(name: str, renames: Mapping[str, str] = MappingProxyType({})) -> Rea
 
 def matches(name: str, pattern: str) -> bool:
     """Whether a line of an instructor's map is about this name."""
+    name, pattern = composed(name), composed(pattern)
     return name == pattern or fnmatch.fnmatchcase(name, pattern)
+
+
+def composed(name: str) -> str:
+    """The name with each accented letter as one character, of which a Mac may make two."""
+    return unicodedata.normalize("NFC", name)
 
 
 def _day(stem: str) -> tuple[Day, int] | None:

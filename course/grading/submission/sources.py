@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, Self, TypeVar
 from course.checks.answer_files import ENDINGS
 from course.grading.submission.archives import ARCHIVES, OTHER_ARCHIVES, class_zip
 from course.grading.submission.limits import is_hidden, is_seen
-from course.grading.submission.names import meaning
+from course.grading.submission.names import composed, meaning
 
 CANVAS, MOODLE = "Canvas", "Moodle"
 
@@ -198,13 +198,16 @@ def _in_folder(folder: Path) -> list[Source]:
         is_folder = {entry.name: entry.is_dir() for entry in entries}
     sources = []
     for things, fields in _by_learner(is_folder, folder):
-        # As text that can be written down, whatever bytes a file's name has.
-        learner = things[0].learner.encode("utf-8", "backslashreplace").decode()
         paths = tuple(folder / thing.entry for thing in things)
         names = tuple(thing.name for thing in things)
         ranks = tuple(thing.rank for thing in things)
-        sources.append(Source(learner, paths, names, ranks=ranks, **fields))
+        sources.append(Source(_whose(things), paths, names, ranks=ranks, **fields))
     return sources
+
+
+def _whose(things: list[_Handed]) -> str:
+    """The learner as text that can be written down, whatever bytes a file's name has."""
+    return composed(things[0].learner).encode("utf-8", "backslashreplace").decode()
 
 
 def _in_zip(path: Path) -> list[Source]:
@@ -236,13 +239,8 @@ def _in_zip(path: Path) -> list[Source]:
             for thing in things
             for member, rest in inside[thing.entry].items()
         }
-        names, ranks = (
-            tuple(name for name, _ in found.values()),
-            tuple(r for _, r in found.values()),
-        )
-        sources.append(
-            Source(things[0].learner, (path,), names, tuple(found), ranks=ranks, **fields)
-        )
+        names, ranks = zip(*found.values(), strict=True)
+        sources.append(Source(_whose(things), (path,), names, tuple(found), ranks=ranks, **fields))
     return sources
 
 

@@ -2,6 +2,7 @@
 
 import csv
 import json
+import unicodedata
 from dataclasses import replace
 from fractions import Fraction
 
@@ -128,6 +129,16 @@ def test_a_map_says_whose_an_unclear_submission_is(tmp_path, packed):
     assert take(source).files == {SOFTMAX: b"one", "day02_attention.py": b"two"}
     with pytest.raises(KeyError, match="nobody"):
         attributed(find_sources(path), {"nobody": "ann_55"})
+
+
+def test_an_accent_is_an_accent(tmp_path):
+    """A Mac writes `ë` as two characters: names of learners and files fit what an instructor writes."""
+    of_a_mac = unicodedata.normalize("NFD", "Zoë")
+    write(tmp_path / "class", {f"{of_a_mac}/{of_a_mac}.py": b"1"})
+    (tmp_path / "policy.yaml").write_text(f"excused: [{of_a_mac}]", encoding="utf-8")
+    [source] = find_sources(tmp_path / "class")
+    assert take(replace(source, renames=(("Zoë.py", SOFTMAX),))).files == {SOFTMAX: b"1"}
+    assert {source.learner} == read_policy(tmp_path / "policy.yaml").named == {"Zoë"}
 
 
 def test_a_roster(tmp_path, made_up):
