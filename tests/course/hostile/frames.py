@@ -1,6 +1,7 @@
 """Speaking for the worker: frames forged, broken, or out of bounds, on the channel of replies.
 
-All are sent by day 8, the last: what else is on the channel would be taken for the next day's.
+All are sent by day 8, the last: what else is on the channel would be taken for the next day's. What a frame
+itself may hold is in `test_frames.py`.
 """
 
 from textwrap import dedent
@@ -16,16 +17,12 @@ import numpy as np
 from course.checks.observation import Leaf, flatten, named
 from course.checks.frames import to_bytes
 from course.checks.frames import write_frame
-from safetensors.numpy import save
 
 files = [one for one in gc.get_objects() if type(one) is io.FileIO and one.mode == "wb"]
 [replies] = [one for one in files if not one.closed and one.fileno() > 2]
 
 def say(message, seen=None):
     write_frame(replies, to_bytes(message, seen))
-
-def say_text(message, leaves="[]"):
-    write_frame(replies, save({}, metadata={"message": message, "leaves": leaves}))
 
 LOADED = {"as_new": True, "begun": ["attention"], "missing": []}
 CHECK = "test_mask[T_q T_k]"
@@ -130,66 +127,6 @@ KINDS = [
         "a-check-that-is-none",
         "Sends what a check of another day is to have seen.",
         'say({"check": "test_vector", "raised": None, "damaged": []})',
-    ),
-    sends(
-        "overlapping-tensors",
-        "Sends two tensors that are the same bytes, and one that goes on beyond the end.",
-        """
-        import json
-        header = json.dumps({
-            "__metadata__": {"message": '{"check": "test_mask[T_q T_k]"}', "leaves": "[]"},
-            "0": {"dtype": "F32", "shape": [4], "data_offsets": [0, 16]},
-            "1": {"dtype": "F32", "shape": [4], "data_offsets": [8, 24]},
-            "2": {"dtype": "F64", "shape": [2, 2**40], "data_offsets": [0, 2**44]},
-        }).encode()
-        write_frame(replies, len(header).to_bytes(8, "little") + header + bytes(16))
-        """,
-    ),
-    sends(
-        "numbers-that-are-none",
-        "Sends NaN and infinities where whole numbers belong.",
-        """
-        leaf = '{"path": "output", "type": "torch.Tensor", "value": null, "shape": [NaN, -Infinity], '
-        leaf += '"dtype": "float32", "device": "cpu"}'
-        say_text('{"check": "test_mask[T_q T_k]", "raised": null, "damaged": [NaN]}', f"[{leaf}]")
-        """,
-    ),
-    sends(
-        "an-infinite-line",
-        "Sends an exception that came up in line 1e999.",
-        """
-        say_text('{"check": "test_mask[T_q T_k]", "damaged": [], "raised": {"kind": "E", "message": "m",'
-                 '"not_started": false, "frames": [[1e999, "f", "t"]]}}')
-        """,
-    ),
-    sends(
-        "half-a-character",
-        "Sends strings with half a surrogate pair, which no file can hold.",
-        r"""
-say_text(
-    r'{"check": "test_mask[T_q T_k]", "damaged": ["\ud800"], "raised": {"kind": "\udfff", '
-    r'"message": "\ud800", "not_started": false, "frames": [[1, "\ud800", "\udfff"]]}}'
-)
-""",
-    ),
-    sends(
-        "nested-ten-thousand-deep",
-        "Sends a message that is nested so deep that reading it crashes.",
-        "say_text('{\"check\": ' + '[' * 10**4 + ']' * 10**4 + '}')",
-    ),
-    sends(
-        "integers-without-an-end",
-        "Sends a number with a million digits.",
-        "say_text('{\"check\": ' + '9' * 10**6 + '}')",
-    ),
-    sends(
-        "leaves-of-other-kinds",
-        "Sends leaves whose parts are of the wrong kinds, an array among the words.",
-        """
-        leaf = '{"path": ["output"], "type": {"a": 1}, "value": [1], "shape": "abc", "dtype": 5, '
-        leaf += '"device": []}'
-        say_text('{"check": "test_mask[T_q T_k]", "raised": null, "damaged": []}', f"[{leaf}, null, 3]")
-        """,
     ),
     sends(
         "an-array-that-is-not-there",

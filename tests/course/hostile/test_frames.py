@@ -52,10 +52,10 @@ def altered(draw, value):
     return changed
 
 
-def framed(header):
+def framed(header, arrays=ARRAYS):
     """A frame with that header."""
     text = json.dumps(header).encode("utf-8", "surrogatepass")
-    return len(text).to_bytes(8, "little") + text + ARRAYS
+    return len(text).to_bytes(8, "little") + text + arrays
 
 
 def read(data):
@@ -109,6 +109,43 @@ def test_broken_exceptions(entry):
     except BadFrame:
         return
     assert isinstance(raised, Raised)
+
+
+F32 = {"dtype": "F32", "shape": [4]}
+OVERLAPPING = {"0": F32 | {"data_offsets": [0, 16]}, "1": F32 | {"data_offsets": [8, 24]}}
+WIDE = {"dtype": "F64", "shape": [2, 2**40], "data_offsets": [0, 2**44]}
+LEAF = (
+    '{"path": "x", "type": "T", "value": null, "shape": [2], "dtype": "float32", "device": "cpu"}'
+)
+READABLE = ({}, r'{"check": "\ud800"}', f"[{LEAF}]")
+UNREADABLE = {
+    "overlapping tensors": (OVERLAPPING, "{}", "[]"),
+    "a tensor beyond the end": ({"0": WIDE}, "{}", "[]"),
+    "nested ten thousand deep": ({}, '{"check": ' + "[" * 10**4 + "]" * 10**4 + "}", "[]"),
+    "a number without an end": ({}, '{"check": ' + "9" * 10**6 + "}", "[]"),
+    "a shape of no numbers": ({}, "{}", f"[{LEAF.replace('[2]', '[NaN, -Infinity]')}]"),
+    "a shape of letters": ({}, "{}", f"[{LEAF.replace('[2]', json.dumps('abc'))}]"),
+    "a list for a name": ({}, "{}", f"[{LEAF.replace(json.dumps('x'), '[1]')}]"),
+    "no leaves": ({}, "{}", "[null, 3]"),
+}
+
+
+def from_parts(tensors, message, leaves):
+    header = tensors | {"__metadata__": {"message": message, "leaves": leaves}}
+    return from_bytes(framed(header, bytes(24 if tensors else 0)))
+
+
+@pytest.mark.parametrize("parts", UNREADABLE.values(), ids=UNREADABLE)
+def test_no_frame(parts):
+    """What claims too much, or is of another kind, is refused in time."""
+    with pytest.raises(BadFrame):
+        from_parts(*parts)
+
+
+def test_half_a_character():
+    """No string comes in that cannot be written down."""
+    message, observation = from_parts(*READABLE)
+    assert (message, list(observation)) == ({"check": "?"}, ["x"])
 
 
 # --- Well-formed, and odd ----------------------------------------------------------------------------
