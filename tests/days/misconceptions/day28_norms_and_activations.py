@@ -410,8 +410,8 @@ MISCONCEPTIONS = [
                 {"gate * gate.sigmoid()": "gate / (1 + (-gate).exp())"},
             ),
             "swiglu_gate_detached": (
-                "Your results are right, but your gradients are wrong: you treat the sigmoid as a constant. Differentiate the whole Swish; otherwise the gate "
-                "cannot learn when to open.",
+                "Your results are right, but your gradients are wrong: you treat the sigmoid as a constant. Differentiate the whole Swish: its derivative "
+                "contains that of the sigmoid, too.",
                 {"gate.sigmoid": "gate.detach().sigmoid"},
             ),
             "swiglu_starts_small": (
