@@ -89,6 +89,6 @@ def encoder_layer(
 
     Source: Vaswani et al. 2017, §3.1 (LayerNorm(x + Sublayer(x))) and figure 1.
     """
-    # 1. Self-attention. Which arrays are its queries, keys and values?
-    # 2. The feed-forward network. Which x does its residual connection add?
+    # 1. Apply self-attention. Which arrays are its queries, keys and values?
+    # 2. Apply the feed-forward network. Which x does its residual connection add?
     raise NotImplementedError

@@ -91,7 +91,7 @@ def clones(module: nn.Module, n: int) -> nn.ModuleList:
 
     - The `nn.ModuleList` lets the model find the parameters. For n = 0 the list is
       empty.
-    - Each copy has parameters of its own, with the values that `module` has now. The copies share no
+    - Each copy has its own parameters, with the values that `module` has now. The copies share no
       parameters, and none of the copies is the original.
 
     Source: Vaswani et al. 2017, §3.1 (identical layers) and §3.3 (different parameters in each).

@@ -61,7 +61,7 @@ def token_batches(
     - `max_tokens` is the maximum size of a padded batch:
       len(batch) × (longest source + longest target).
     - Yield lists of pairs; no list is empty. Every pair is in exactly one list, and is not shortened. A
-      pair that is too long for any batch gets a batch of its own.
+      pair that is too long for any batch gets its own batch.
 
     Raises:
         ValueError: `max_tokens` below 1.

@@ -48,7 +48,7 @@ class CausalSelfAttention(nn.Module):
       value, d_model features each, side by side in that order. Within each of the three, head i, counted
       from 0, has features i·d_k to (i+1)·d_k − 1.
     - Attend by PyTorch's `F.scaled_dot_product_attention`, by day 8's `attention` (from `implementation`),
-      or by code of your own.
+      or by your own code.
     - `w_o` is an `nn.Linear(d_model, d_model)` with a bias. The state dict holds the parameters of
       `w_qkv` and `w_o`, and nothing else.
 

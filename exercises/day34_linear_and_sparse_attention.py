@@ -26,8 +26,8 @@ def linear_attention(
         V′ᵢ = φ(Qᵢ)ᵀ Sᵢ / φ(Qᵢ)ᵀ Zᵢ,    Sᵢ = Σⱼ φ(Kⱼ) Vⱼᵀ,    Zᵢ = Σⱼ φ(Kⱼ),    φ(x) = elu(x) + 1
 
     The sums run over all keys or, with `causal`, over those at j ≤ i. So query i weights key j by
-    φ(Qᵢ)ᵀ φ(Kⱼ), divided by the sum of these weights; there is no factor 1/√d_k. Half precision is computed
-    in float32. Where the weights sum to 0, the output is 0.
+    φ(Qᵢ)ᵀ φ(Kⱼ), divided by the sum of these weights; there is no factor 1/√d_k. Half-precision inputs are
+    computed in float32. Where the weights sum to 0, the output is 0.
 
     - `query` is `(…, T_q, d_k)`, `key` `(…, T_k, d_k)` and `value` `(…, T_k, d_v)`, with any leading
       batch dimensions. d_v may differ from d_k. T_q and T_k may be 0.

@@ -144,8 +144,8 @@ class MixtureOfExperts(nn.Module):
         - The order of tokens is that of `x`: the first sequence from its first token to its last, then the
           second.
         - If more tokens choose an expert than it can take, it takes the first of these tokens, whether it
-          is their first choice or a later one. It adds 0 to the other tokens, whose remaining weights do
-          not change. A token that all its experts drop has an output of 0, so only the residual connection
+          is their first choice or a later one. To the other tokens it adds 0; the weights of their other
+          experts do not change. A token that all its experts drop has an output of 0, so only the residual connection
           around the layer carries it on.
         - Each expert is called once, with only the tokens that it takes, `(taken, d_model)`, in any order.
           If it takes no tokens, you may leave out the call; its weights then get a gradient of 0 or None.

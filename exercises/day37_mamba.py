@@ -38,7 +38,7 @@ def selective_scan(
     c: Float[Tensor, "B T N"],
     d: Float[Tensor, " D"],
 ) -> Float[Tensor, "B T D"]:
-    """Update a state token by token, and read it; each channel has N numbers of state of its own.
+    """Update a state token by token, and read it; each channel has its own N numbers of state.
 
         h_t = exp(Δ_t A) h_{t−1} + Δ_t B_t u_t,    h_{−1} = 0
         y_t = C_t h_t + D u_t
@@ -53,7 +53,7 @@ def selective_scan(
       already been applied. A step of 0 does not change the state.
     - `a`, `(D, N)`, is used as given: it is not a logarithm. In Mamba it is negative, so that the state
       decays.
-    - `b`, `(B, T, N)`, is what is written, and `c`, `(B, T, N)`, what is read, both for all channels.
+    - `b`, `(B, T, N)`, decides what a token writes, and `c`, `(B, T, N)`, what it reads, both for all channels.
       `d`, `(D,)`, is the skip connection.
     - Return y, `(B, T, D)`, in the dtype of `u`. y_t depends on the tokens up to and including t.
     - float16 and bfloat16 are computed in float32, including the state; float64 in float64. The result

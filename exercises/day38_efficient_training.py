@@ -157,7 +157,7 @@ def checkpoint(function: Callable[..., Any], *inputs: Any) -> Any:
     - The second call uses the autocast settings of the first, on the CPU and on CUDA, wherever
       `backward` is called.
     - If gradients are disabled (`torch.no_grad`), the function is called only once.
-    - Only `backward()` need work. An answer need not support `torch.autograd.grad` or second
+    - Only `backward()` has to work. An answer need not support `torch.autograd.grad` or second
       derivatives.
 
     Source: Chen et al. 2016, §4; `torch.utils.checkpoint.checkpoint` does the same.

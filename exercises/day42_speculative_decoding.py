@@ -87,8 +87,8 @@ def speculative_generate(
     - `temperature`, `top_k` and `top_p` are those of `distribution`, for target and draft alike. The
       probabilities are at least float32. `generator` is the source of every random number.
     - In each round the target is called once, with all tokens that its cache does not hold: in the
-      first round these are the prompt and the proposals. Otherwise, each model reads only tokens that
-      are new to it.
+      first round these are the prompt and the proposals. Each model reads only tokens that are new to
+      it.
     - A round proposes k tokens, or fewer if the text is nearly complete: if m tokens are missing, a
       round proposes at most m − 1. With `max_new_tokens=0` no model is called.
     - Return int64 ids `(1, T + max_new_tokens)`: the prompt and its continuation. `tokens` is not changed.

@@ -27,7 +27,8 @@ def delta_rule(
         S_t = α_t S_{t−1} (I − β_t k_t k_tᵀ) + β_t v_t k_tᵀ
         o_t = S_t q_t
 
-    Keys are used as given: the caller normalizes them to length 1. Half precision is computed in float32.
+    Keys are used as given: the caller normalizes them to length 1. Half-precision inputs are computed in
+    float32.
 
     Returns:
         The outputs, in the values' dtype, and the state after the last token, in float32 at least.
@@ -37,7 +38,7 @@ def delta_rule(
       be 0.
     - Everything is used as given: keys and queries are not normalized here, queries are not scaled, β may
       be greater than 1, and `decay` is α itself, not its logarithm. Without `decay`, α is 1. A decay
-      may be 0: it forgets everything.
+      may be 0, which forgets everything.
     - `state` is S before the first token, `(…, d_v, d_k)`: row i belongs to value feature i. Without
       `state`, S is zero. Output t is read from the state *after* token t has been written.
     - Return the outputs, `(…, T, d_v)`, and the state after the last token. If a text is read in

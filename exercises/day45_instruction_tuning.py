@@ -37,8 +37,8 @@ def chat_tokens(
         start  role ⏎  content  end  ⏎
 
     where ⏎ is a line break. `reply` appends `start assistant ⏎`: what is sampled next is the reply.
-    `encode` makes tokens of a text, and never `start` or `end`: a user who types their names cannot end a
-    message.
+    `encode` turns a text into tokens, but never into `start` or `end`: a user who types their names cannot
+    end a message.
 
     - `messages` is a list, which may be empty, of dicts with the texts `role` and `content`. These
       texts may be empty, too, and are encoded unchanged. There can be roles other than system, user and

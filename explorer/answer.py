@@ -41,7 +41,7 @@ class LearnerParts:
         """Create the parts without starting a worker.
 
         Args:
-            reference: the module for everything that is no exercise of the day.
+            reference: the module for everything that is not an exercise of the day.
             day: the day whose exercises are the learner's.
             answers: the folder with the learner's file.
         """

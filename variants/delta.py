@@ -39,7 +39,8 @@ def delta_rule(
         S_t = α_t S_{t−1} (I − β_t k_t k_tᵀ) + β_t v_t k_tᵀ
         o_t = S_t q_t
 
-    Keys are used as given: the caller normalizes them to length 1. Half precision is computed in float32.
+    Keys are used as given: the caller normalizes them to length 1. Half-precision inputs are computed in
+    float32.
 
     Returns:
         The outputs, in the values' dtype, and the state after the last token, in float32 at least.

@@ -87,7 +87,7 @@ BERT = {
 def bert(published: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """Convert the state dict of a `BertForMaskedLM` or `BertForPreTraining` to that of `variants.bert.BERT`.
 
-    Old checkpoints call a LayerNorm's parameters `gamma` and `beta`. Left out are the tied matrix of the
+    Old checkpoints call a LayerNorm's parameters `gamma` and `beta`. It leaves out the tied matrix of the
     head, next-sentence prediction (`pooler`, `seq_relationship`), and the position ids of old checkpoints.
 
     Raises:
@@ -147,7 +147,7 @@ T5 = {
 def t5(published: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """Convert the state dict of a `T5ForConditionalGeneration`, gated or not, to that of `variants.t5.T5`.
 
-    Left out are the tied head, both stacks' copies of the embedding, and the cross-attention bias of old
+    It leaves out the tied head, both stacks' copies of the embedding, and the cross-attention bias of old
     checkpoints, which nothing reads.
 
     Raises:

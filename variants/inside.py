@@ -149,7 +149,7 @@ def prefix_matching_score(
 def head_at(
     model: GPT | LLaMA, layer: int, head: int, position: int | slice = slice(None)
 ) -> tuple[nn.Module, tuple[object, ...]]:
-    """Return `module` and `where` of what a head puts out, before the output projection."""
+    """Return `module` and `where` of what a head outputs, before the output projection."""
     part = model.blocks[layer].self_attn
     width = part.w_o.in_features // part.n_heads
     return part.w_o, (slice(None), position, slice(head * width, (head + 1) * width))

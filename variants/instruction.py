@@ -2,7 +2,7 @@
 
 Papers: Ouyang et al. 2022, *Training language models to follow instructions with human feedback*
 (InstructGPT); Wei et al. 2022, *Finetuned Language Models are Zero-Shot Learners*. The model and its loss
-are those of pretraining. New are the data: conversations in a fixed format, of which only the
+are those of pretraining. Only the data are new: conversations in a fixed format, of which only the
 assistant's tokens are learned, several of them packed into a row.
 
 From symbols to names
@@ -40,8 +40,8 @@ def chat_tokens(
         start  role ⏎  content  end  ⏎
 
     where ⏎ is a line break. `reply` appends `start assistant ⏎`: what is sampled next is the reply.
-    `encode` makes tokens of a text, and never `start` or `end`: a user who types their names cannot end a
-    message.
+    `encode` turns a text into tokens, but never into `start` or `end`: a user who types their names cannot
+    end a message.
 
     Source: OpenAI 2023, *ChatML*; the chat template published with SmolLM2, without its default system
     message.

@@ -57,7 +57,7 @@ class QKNorm(nn.Module):
 class LatentConfig:
     """The sizes of a latent attention; the defaults are DeepSeek-V2's, with 128 heads.
 
-    `context` is the maximum number of tokens, those in a cache included; `base` is that of the angles.
+    `context` is the maximum number of tokens, including those in a cache; `base` is that of the angles.
 
     Source: DeepSeek-AI 2024, §3.1.2.
     """

@@ -32,8 +32,8 @@ def linear_attention(
         V′ᵢ = φ(Qᵢ)ᵀ Sᵢ / φ(Qᵢ)ᵀ Zᵢ,    Sᵢ = Σⱼ φ(Kⱼ) Vⱼᵀ,    Zᵢ = Σⱼ φ(Kⱼ),    φ(x) = elu(x) + 1
 
     The sums run over all keys or, with `causal`, over those at j ≤ i. So query i weights key j by
-    φ(Qᵢ)ᵀ φ(Kⱼ), divided by the sum of these weights; there is no factor 1/√d_k. Half precision is computed
-    in float32. Where the weights sum to 0, the output is 0.
+    φ(Qᵢ)ᵀ φ(Kⱼ), divided by the sum of these weights; there is no factor 1/√d_k. Half-precision inputs are
+    computed in float32. Where the weights sum to 0, the output is 0.
 
     Raises:
         ValueError: `causal`, and T_q is not T_k.

@@ -3,7 +3,7 @@
 Attention stores every earlier token and reads all of them for each new one. A recurrence stores a state h
 of fixed size: T tokens cost T steps. In earlier layers of this kind every token was treated alike, so they
 could be computed as convolutions. Here the token itself decides how far the state moves (Δ), what is
-written (B) and what is read (C): the selection. It is no convolution any more; a parallel scan replaces it.
+written (B) and what is read (C): the selection. It is no longer a convolution; a parallel scan replaces it.
 
 Three functions compute the recurrence:
 
@@ -51,7 +51,7 @@ def selective_scan(
     c: Float[Tensor, "B T N"],
     d: Float[Tensor, " D"],
 ) -> Float[Tensor, "B T D"]:
-    """Update a state token by token, and read it; each channel has N numbers of state of its own.
+    """Update a state token by token, and read it; each channel has its own N numbers of state.
 
         h_t = exp(Δ_t A) h_{t−1} + Δ_t B_t u_t,    h_{−1} = 0
         y_t = C_t h_t + D u_t

@@ -1,7 +1,7 @@
 """Export of a model to ONNX: a file with a graph of operations and the weights, which runs without this code.
 
 torch traces the model once with stand-ins for tensors, and writes the operations under ONNX's names. A graph
-knows no Python objects, so a KV cache is passed in and out as tensors.
+cannot contain Python objects, so a KV cache is passed in and out as tensors.
 
 The exercises do not need these packages: `pip install onnx onnxscript onnxruntime`.
 

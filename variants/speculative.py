@@ -138,7 +138,7 @@ def roll_back(cache: KVCache, length: int) -> None:
 
 
 class PromptLookup(nn.Module):
-    """A draft without weights: what followed the last tokens earlier in the text follows them again.
+    """A draft without weights, which proposes what followed the last tokens earlier in the text.
 
     It looks for the latest earlier place of the last `n` tokens, or else of the last `n − 1`, and so on. If
     there is none, it repeats the last token. It is called like a model, and gives its prediction

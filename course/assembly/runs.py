@@ -141,7 +141,7 @@ def _loaded(
         made = put_in(definitions, folder, answers)
         module = chosen() if chosen else made.module
     finally:
-        sys.modules.update(before)  # for all that is no learner's
+        sys.modules.update(before)  # for all that is not a learner's
     describe = partial(described, answers=answers)
     return Parts(module, answers, made.own, made.filled, _fingerprint(made.files), describe)
 

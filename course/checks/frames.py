@@ -18,7 +18,7 @@ from safetensors.numpy import load, save
 from course.checks.observation import LONGEST_TEXT, Leaf, Observation, Raised
 
 LARGEST_FRAME = 8 * 2**20  # forty times the largest that a right answer sends
-LONGEST_HEADER = 3 * 2**19  # bytes of a worker's frame that are no arrays
+LONGEST_HEADER = 3 * 2**19  # bytes of a worker's frame that are not arrays
 MOST_AXES = 64  # NumPy's own limit, and torch's
 
 

@@ -219,7 +219,7 @@ class Grader:
         """Return the result of a submission, or None if its digest is known.
 
         Raises:
-            NotStarted, NotEmpty, …: something failed here, which is no learner's fault.
+            NotStarted, NotEmpty, …: something failed here, which is not a learner's fault.
         """
         try:
             read = take(replace(source, renames=self._plan.names))

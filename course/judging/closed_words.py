@@ -51,7 +51,7 @@ CHARACTER = re.compile(r"U\+[0-9A-F]{4,6}")
 NUMBERS = re.compile(r"-?\d+(\.\d+)?(, ?-?\d+)*,?")
 LONGEST_NUMBER = 3  # digits; a size or an index has no more
 MOST_NUMBERS = 8
-MOST_SIGNS = 3  # in quotes, that are no letters or digits: `<=`, `numpy.linalg.norm`
+MOST_SIGNS = 3  # in quotes, that are not letters or digits: `<=`, `numpy.linalg.norm`
 
 
 def closed_leaf(leaf: Leaf) -> Leaf:

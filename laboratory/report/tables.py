@@ -83,7 +83,7 @@ def lines(heads: list[str], rows: Iterable[list[str]], names: int = 1) -> Iterat
     Args:
         heads: of the columns.
         rows: as many cells each.
-        names: columns at the left that are no numbers of a run.
+        names: columns at the left that are not numbers of a run.
     """
     yield f"| {' | '.join(heads)} |"
     yield f"|{'---|' * names}{'---:|' * (len(heads) - names)}"

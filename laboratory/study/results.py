@@ -23,7 +23,7 @@ FILE = "results.json"
 
 @dataclass(frozen=True)
 class CellResult:
-    """A finished cell. A figure that is no number is NaN; a loss that is none says that the run
+    """A finished cell. A figure that is not a number is NaN; a loss that is none says that the run
     diverged."""
 
     variant: str

@@ -22,12 +22,12 @@ from course.grading.submission.sources import Source
 
 NOT_THEIRS = ("lessons", "my", "solutions", "tests")  # folders beside the course's `exercises`
 
-# Errors of this machine, which are no learner's fault.
+# Errors of this machine, which are not a learner's fault.
 OUR_TROUBLE = {errno.EIO, errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ESTALE, errno.ETIMEDOUT}
 
 MOST_TOLD = 60  # files that were not taken, of which each is named
 MOST_NAMED = 5  # in a sentence
-MOST_NOTEBOOKS = 3  # that are no day's by their names
+MOST_NOTEBOOKS = 3  # that are not a day's by their names
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ def take(source: Source) -> Taken:
 
     Raises:
         SubmissionRefused: the submission cannot be taken safely.
-        OSError: this machine could not read it, which is no learner's fault.
+        OSError: this machine could not read it, which is not a learner's fault.
     """
     try:
         with files_of(source) as files:
@@ -137,7 +137,7 @@ def _notebooks(files: list[SubmittedFile], strangers: Collection[str]) -> dict[s
 
 
 def _strange(files: list[SubmittedFile], strangers: Collection[str]) -> list[FileNote]:
-    """Return notes on files that are no answers, those with similar names first."""
+    """Return notes on files that are not answers, those with similar names first."""
     ready = [day for day in DAYS if day.ready]
     notes = []
     for number, file in enumerate(files):

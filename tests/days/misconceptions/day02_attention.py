@@ -6,8 +6,8 @@ MISCONCEPTIONS = of(
     "attention",
     {
         "not_scaled": (
-            "Your weights are exactly those you get when the scores are not divided by √d_k. The dot product of two vectors of d_k random numbers has a "
-            "standard deviation of √d_k. Without the division, the softmax saturates as d_k grows.",
+            "Your weights are exactly those you get when the scores are not divided by √d_k. The dot product of two vectors of d_k random numbers with "
+            "variance 1 has a standard deviation of √d_k. Without the division, the softmax saturates as d_k grows.",
             {"_ / math.sqrt(query.shape[-1])": "_"},
         ),
         "scaled_by_d_k": (

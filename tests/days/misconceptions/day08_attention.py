@@ -8,8 +8,8 @@ MISCONCEPTIONS = [
         {
             # --- the scores
             "not_scaled": (
-                "You do not divide the scores by √d_k. The dot product of two random vectors of width d_k has a standard deviation of √d_k. Without the "
-                "division, the softmax saturates for wide vectors.",
+                "You do not divide the scores by √d_k. The dot product of two vectors of d_k random numbers with variance 1 has a standard deviation "
+                "of √d_k. Without the division, the softmax saturates for wide vectors.",
                 {"scores / ...": "scores"},
             ),
             "scaled_by_d_k": (
@@ -62,8 +62,8 @@ MISCONCEPTIONS = [
                 {"dim=-1": ""},
             ),
             "flattened_by_view": (
-                "You merge the leading axes with `view`, which requires contiguous memory. Tensors that were split into heads are transposed and not "
-                "contiguous. A matrix product accepts any leading axes, so you need not merge them.",
+                "You merge the leading axes with `view`, which can merge axes only if they are adjacent in memory. Heads come from a transposition, so "
+                "theirs are not. A matrix product accepts any leading axes, so you need not merge them.",
                 {
                     "with _:\n    scores = ...": "with _:\n"
                     "    flat = [x.to(wide).view(-1, *x.shape[-2:]) for x in (query, key)]\n"
@@ -122,7 +122,7 @@ MISCONCEPTIONS = [
             ),
             "mask_added": (
                 "You add the mask to the scores. That works for masks of 0 and −∞. Here the mask is boolean, and True counts as 1 in a sum, so a visible key "
-                "only gets e times as much weight.",
+                "gets only e times the weight of a hidden key with the same score.",
                 {"2: scores = ...": "scores = scores + mask", "weights.masked_fill(~mask, 0.0)": "weights"},
             ),
             "minus_infinity_in_halves": (

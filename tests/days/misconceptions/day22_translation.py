@@ -105,7 +105,7 @@ def bleu(hypotheses, references):
                 {"matches[0] == 0 or _": "_"},
             ),
             "missing_orders_left_out": (
-                "If no hypothesis has a 4-gram, you average over the remaining orders. Here the score is 0 in this case, because BLEU is meant for corpora.",
+                "If no hypothesis has a 4-gram, you leave the missing orders out. The score must be 0 in this case: BLEU is meant for corpora.",
                 {"_ or totals[3] == 0": "_", "if _:\n    smooth /= 2": "if total == 0:\n    continue\nif _:\n    smooth /= 2"},
             ),
             "split_at_spaces": (

@@ -177,7 +177,7 @@ MISCONCEPTIONS = [
                 },
             ),
             "group_view_of_rows": (
-                "You turn the tokens into rows with `view`, which raises an error for a tensor that is not contiguous, such as a transposed tensor. `reshape` "
+                "You turn the tokens into rows with `view`, which raises an error for a transposed tensor, because its memory is not contiguous. `reshape` "
                 "copies where necessary, and splitting only the last axis needs no copy.",
                 {"wide.unflatten(-1, (self.groups, _))": "wide.view(-1, self.groups, _)", "_.flatten(-2)": "_.view(x.shape)"},
             ),
@@ -405,13 +405,13 @@ MISCONCEPTIONS = [
                 {"gate = gate * gate.sigmoid()": "pass"},
             ),
             "swiglu_sigmoid_written_out": (
-                "Your gradient is NaN where a gate is far below 0. That happens if you write out the sigmoid: e⁻ˣ overflows, the value is 0, as it should be, "
+                "Your gradient is NaN where a gate is far below 0. That happens if you write out the sigmoid: e⁻ˣ overflows. The value is 0, as it should be, "
                 "but its gradient is 0 · ∞. `torch.sigmoid` avoids this.",
                 {"gate * gate.sigmoid()": "gate / (1 + (-gate).exp())"},
             ),
             "swiglu_gate_detached": (
-                "Your results are right, but your gradients are wrong: you treat the sigmoid as a constant. Differentiate the whole Swish; otherwise the gate "
-                "cannot learn when to open.",
+                "Your results are right, but your gradients are wrong: you treat the sigmoid as a constant. Differentiate the whole Swish: its derivative "
+                "contains that of the sigmoid, too.",
                 {"gate.sigmoid": "gate.detach().sigmoid"},
             ),
             "swiglu_starts_small": (

@@ -125,11 +125,11 @@ MISCONCEPTIONS = [
                 {"3: 'interleaved'": "'halves'"},
             ),
             "always_interleaved": (
-                'Your pairs are always side by side, even with `layout="halves"`. Weights trained with one layout give nonsense with the other.',
+                'Your pairs are always side by side, even with `layout="halves"`. Weights trained with one layout predict far worse with the other.',
                 {"layout == 'interleaved'": "True"},
             ),
             "always_halves": (
-                'Your pairs are always half a vector apart, even with `layout="interleaved"`. Weights trained with one layout give nonsense with the other.',
+                'Your pairs are always half a vector apart, even with `layout="interleaved"`. Weights trained with one layout predict far worse with the other.',
                 {"layout == 'interleaved'": "False"},
             ),
             "halves_by_default": (

@@ -58,8 +58,8 @@ MISCONCEPTIONS = of(
         ),
         # --- the angles
         "base_not_passed": (
-            "Your angles always have the base 10,000, whatever the config says. LLaMA 1 and 2 use this base, but LLaMA 3 uses 500,000: with the wrong base, "
-            "its weights give nonsense.",
+            "Your angles always have the base 10,000, whatever the config says. LLaMA 1 and 2 use this base, but LLaMA 3 uses 500,000. With the wrong base "
+            "its weights predict worse, and no error is raised.",
             {"config.base": ""},
         ),
         "angles_learnt": (

@@ -75,7 +75,7 @@ MISCONCEPTIONS = [
                 {"torch.maximum(maximum, _)": "_"},
             ),
             "no_maximum": (
-                "You take the exponential of the scores without subtracting a maximum. In float32, the exponential of a score above 88 is infinite, and that "
+                "You take the exponential of the scores without subtracting a maximum. In float32, the exponential of a score above 89 is infinite, and that "
                 "of a score below −104 is 0. Subtract the highest score so far.",
                 {"higher = ...": "higher = torch.zeros_like(maximum)"},
             ),

@@ -96,7 +96,7 @@ MISCONCEPTIONS = [
                 PUBLISHED_STATES,
             ),
             "infinite_beside_the_choice": (
-                "For features above 88, the exponential that you do not select is infinite, and its gradient, 0 times infinity, is NaN. Limit the input of "
+                "For features above 89, the exponential that you do not select is infinite, and its gradient, 0 times infinity, is NaN. Limit the input of "
                 "the exponential to 0 or less.",
                 {"query.clamp(max=0).exp()": "query.exp()", "key.clamp(max=0).exp()": "key.exp()"},
             ),

@@ -195,7 +195,7 @@ MISCONCEPTIONS = [
                 {"self.probs: Tensor | None = None": "self.register_buffer('probs', None)"},
             ),
             "viewed_for_reshaped": (
-                "You flatten with `view`, which raises an error for tensors that are not contiguous, such as transposed ones. `reshape` copies where "
+                "You flatten with `view`, which raises an error for a transposed tensor, because its memory is not contiguous. `reshape` copies where "
                 "necessary.",
                 {"x.reshape": "x.view"},
             ),

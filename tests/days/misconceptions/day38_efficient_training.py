@@ -154,7 +154,7 @@ MISCONCEPTIONS = [
                 {"_ * self.current": "_ / self.current"},
             ),
             "never_unscaled": (
-                "You never divide your gradients by the scale. The optimizer receives gradients that are thousands of times too large.",
+                "You never divide your gradients by the scale. The optimizer receives gradients that are too large by this factor.",
                 {"one.div_(self.current)": ""},
             ),
             "first_group_only": (
@@ -298,8 +298,8 @@ MISCONCEPTIONS = [
             ),
             # --- the step: in which order
             "clipped_before_unscaled": (
-                "You clip the scaled gradient and unscale it afterwards. `max_norm` refers to the true gradient: yours ends up thousands of times shorter "
-                "than the limit allows.",
+                "You clip the scaled gradient and unscale it afterwards. `max_norm` refers to the true gradient: yours ends up shorter "
+                "than the limit allows, by the factor of the scale.",
                 {"scaler.unscale_(optimizer)": "", "norm = _": "norm = _\nscaler.unscale_(optimizer)"},
             ),
             "clipped_batch_by_batch": (

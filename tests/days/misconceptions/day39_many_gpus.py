@@ -102,7 +102,7 @@ MISCONCEPTIONS = [
                 {"_.view(tensor.shape)": "_"},
             ),
             "viewed_flat": (
-                "You flatten the tensor with `view`, which raises an error if the tensor is not contiguous. `flatten` and `reshape` copy where necessary.",
+                "You flatten the tensor with `view`, which raises an error for a transposed tensor, because its memory is not contiguous. `flatten` and `reshape` copy where necessary.",
                 {"_.flatten()": "_.view(-1)"},
             ),
         },

@@ -32,7 +32,7 @@ MISCONCEPTIONS = [
                 {"wide.abs()": "wide"},
             ),
             "by_128": (
-                "You divide by 128. The largest weight then becomes 128, which int8 cannot represent: it wraps around to −128, the opposite sign.",
+                "You divide by 128. If the weight with the largest magnitude is positive, it becomes 128, which int8 cannot represent: it wraps around to −128.",
                 {"scale = _ / 127": "scale = _ / 128"},
             ),
             "all_256_values": (
@@ -155,7 +155,7 @@ MISCONCEPTIONS = [
             ),
             # --- what a layer computes
             "scale_forgotten": (
-                "You multiply by the integers, but never by the scale. The outputs are hundreds of times too large.",
+                "You multiply by the integers, but never by the scale, so your outputs count steps: each must be multiplied by the width of its row's step.",
                 {"sums * ...": "sums"},
             ),
             "bias_scaled_too": (

@@ -103,7 +103,7 @@ MISCONCEPTIONS = [
                 {"state['step'] = 0": "state['step'] = 1"},
             ),
             "count_outside_the_state": (
-                "You count the steps in an attribute of the optimizer. The count is not in the state dict, so a resumed run corrects its means as if they "
+                "You count the steps in an attribute of the optimizer, which its state dict does not contain, so a resumed run corrects its means as if they "
                 "were new.",
                 {
                     "1: loss = None": "loss = None\nself.count = getattr(self, 'count', 0) + 1",

@@ -63,8 +63,8 @@ MISCONCEPTIONS = [
                 {"if reply: _": "_"},
             ),
             "never_asks_for_a_reply": (
-                "`reply` changes nothing in your tokens. If `reply` is True, they should end with the header of the assistant's message; otherwise, the "
-                "model may continue as the user.",
+                "`reply` changes nothing in your tokens. If `reply` is True, they should end with the header of the assistant's message. Without this "
+                "header, the model may continue as the user.",
                 {"if reply: _": "pass"},
             ),
             "reply_after_a_question_alone": (

@@ -199,7 +199,7 @@ MISCONCEPTIONS = [
                 {"bradley_terry_loss(..., ...)": "-F.sigmoid(chosen - rejected).log().mean()"},
             ),
             "squared": (
-                "Your loss is a square: it asks for a margin of 1/(2·beta), as IPO does. DPO uses −log σ.",
+                "Your loss is a square, as in IPO: it pulls the difference of the two log-ratios to 1/(2·beta). DPO uses −log σ.",
                 {"bradley_terry_loss(..., ...)": "((chosen - rejected) / beta - 1 / (2 * beta)).square().mean()"},
             ),
         },

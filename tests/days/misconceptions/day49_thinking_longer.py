@@ -93,7 +93,7 @@ MISCONCEPTIONS = [
                 {RESULT: "return 1.0 - math.prod(max(n - correct - i, 0) / n for i in range(k))"},
             ),
             "overflows": (
-                "Your factorials are floats, and with more than 170 samples they overflow. Let the large factors cancel before you multiply them, or compute with integers.",
+                "You convert factorials or binomial coefficients to floats, which overflow when there are many samples. Let the large factors cancel before you multiply them, or compute with integers.",
                 {RESULT: "return 1.0 - float(wrong) / float(math.comb(n, k))"},
             ),
             "wraps_at_the_end": (
