@@ -58,7 +58,7 @@ def add_lora(model: nn.Module, rank: int, names: Collection[str], alpha: float =
     """Freeze a model, and replace its linear layers with these names by `LoRALinear`, in place.
 
     - `names` are the last parts of the layers' names, without the dots: `w_q` matches
-      `blocks.0.attention.w_q`, `blocks.1.attention.w_q` and a `w_q` of the model itself, but not for
+      `blocks.0.attention.w_q`, `blocks.1.attention.w_q` and a `w_q` of the model itself, but not
       `w_qk`, `new_w_q` or `w_q.inner`.
     - Each `nn.Linear` with such a name is replaced by a `LoRALinear` of it, wherever it is. Other
       modules are never replaced, whatever their name. The model itself is not an `nn.Linear`, and no
