@@ -202,6 +202,14 @@ def test_a_night_has_a_bound(run):
     assert said.file.getvalue().startswith(f"This takes {one / 3600:.1f} hours at most")
 
 
+def test_ctrl_c_is_answered_at_once():
+    """While the submissions in progress are still being graded."""
+    said = Console(file=io.StringIO(), width=200)
+    with pytest.raises(KeyboardInterrupt), grade_command._shown(said, 2):
+        raise KeyboardInterrupt
+    assert "Stopping once the submissions in progress are done." in said.file.getvalue()
+
+
 def test_what_was_not_as_planned_is_reported_once(run):
     """Days that the grader failed on, and inputs that were drawn at another seed, whoever met them."""
     days = [
