@@ -114,7 +114,7 @@ LEARNERS = {
         told=(
             "'day01_softmax.pdf' (nearest to day01_softmax.py)",
             "'Homework.pdf'",
-            "from day01_softmax.py on",
+            "such as day01_softmax.py",
         ),
         verdict="nothing_found",
     ),
@@ -126,7 +126,10 @@ LEARNERS = {
     ),
     "examples": Learner(
         {"day02_attention.ipynb": EXAMPLES},
-        told=("no cell has the tag `answer`, and none defines `attention`", "the tag `answer` on"),
+        told=(
+            "no cell has the tag `answer`, and none defines `attention`",
+            "whose cells define the exercises",
+        ),
         verdict="nothing_found",
     ),
     "deep": Learner({"x.zip": zip_of({"a/week 1/done/day01_softmax.py": ONE})}, ("1", "")),
