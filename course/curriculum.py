@@ -67,7 +67,7 @@ class Day:
 
     @property
     def ready(self) -> bool:
-        """Whether this day exists yet: a day without checks is only announced."""
+        """Whether this day is here: a student edition leaves out the checks of days that it does not have."""
         return self.checks.exists()
 
 

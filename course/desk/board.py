@@ -19,7 +19,8 @@ UNFINISHED = ("failed", "error", "in_progress")
 
 def board(results: dict[int, DayResult], to: Console) -> RenderableType:
     """Show the days by part, which of them pass, which is next, and where the last failure was."""
-    parts = [_part(number, part, results) for number, part in enumerate(PARTS, 1)]
+    numbered = [(n, part) for n, part in enumerate(PARTS, 1) if _ready(part.days)]
+    parts = [_part(number, part, results) for number, part in numbered]
     days = next(table for table in _arrangements(parts) if _fits(table, to))
     above, below = _headline(results, to.width), (_legend(), "", *_next_steps(results))
     whole = Group(above, "", days, *below)
@@ -27,12 +28,15 @@ def board(results: dict[int, DayResult], to: Console) -> RenderableType:
         return whole
     here = next((day for day, result in results.items() if result.status != "passed"), 0)
     folded = [
-        parts[number - 1]
-        if here in [day.number for day in part.days]
-        else _folded(number, part, results)
-        for number, part in enumerate(PARTS, 1)
+        table if here in [day.number for day in part.days] else _folded(number, part, results)
+        for table, (number, part) in zip(parts, numbered, strict=True)
     ]
     return Group(above, "", *folded, "", *below)
+
+
+def _ready(days: Sequence[Day]) -> list[Day]:
+    """Return the days that are here: a student edition may leave days out."""
+    return [day for day in days if day.ready]
 
 
 def _arrangements(parts: Sequence[Table]) -> Iterator[Table]:
@@ -59,19 +63,21 @@ def _fits(table: Table, to: Console) -> bool:
 
 
 def _headline(results: dict[int, DayResult], width: int) -> RenderableType:
-    passed = [day for day in DAYS if _status(day, results) in ("passed", "watertight")]
+    days = _ready(DAYS)
+    passed = [day for day in days if _status(day, results) in ("passed", "watertight")]
     cells = max(1, min(len(DAYS), width - 2))
-    done = round(cells * len(passed) / len(DAYS))
+    done = round(cells * len(passed) / len(days))
     bar = Text.assemble(("━" * done, "passed"), ("━" * (cells - done), "quiet"))
-    count = f"  {len(passed)} of {len(DAYS)} days"
+    count = f"  {len(passed)} of {len(days)} days"
     title = Text.assemble(("Transformers from scratch", "bold"), (count, "quiet"))
     return Group(title, bar)
 
 
 def _folded(number: int, part: Part, results: dict[int, DayResult]) -> Text:
     """A part in a line, where the screen is too short for its days."""
-    passed = sum(_status(day, results) in ("passed", "watertight") for day in part.days)
-    count = f"  {passed} of {len(part.days)} days"
+    days = _ready(part.days)
+    passed = sum(_status(day, results) in ("passed", "watertight") for day in days)
+    count = f"  {passed} of {len(days)} days"
     return Text.assemble((f"     {number} · {part.title}", "bold"), (count, "quiet"))
 
 
@@ -81,34 +87,27 @@ def _part(number: int, part: Part, results: dict[int, DayResult]) -> Table:
     table.add_column(justify="right", width=2)
     table.add_column()
     table.add_row("", "", Text(f"{number} · {part.title}", "bold"))
-    for day in part.days:
+    for day in _ready(part.days):
         status = _status(day, results)
         title = Text.assemble((day.title, "bold" if status in UNFINISHED else ""))
         if status in UNFINISHED:
             title.append(f" {results[day.number].passed}/{results[day.number].total}", status)
-        style = "announced" if status == "announced" else ""
-        table.add_row(
-            Text(MARKS[status], status), Text(str(day.number), "quiet"), title, style=style
-        )
+        table.add_row(Text(MARKS[status], status), Text(str(day.number), "quiet"), title)
     return table
 
 
 def _status(day: Day, results: dict[int, DayResult]) -> str:
-    """How a day is shown: its status, or that it is watertight, or that it is not there yet."""
+    """How a day is shown: its status, or that it is watertight."""
     if day.number not in results:
-        return "announced"
+        return "not_started"
     result = results[day.number]
     return "watertight" if result.watertight else result.status
 
 
 def _legend() -> Text:
     legend = Text()
-    words = {"watertight": "passed and watertight", "announced": "not yet available"}
-    told = ["passed", "watertight", "in_progress", "failed", "not_started"]
-    if not all(day.ready for day in DAYS):
-        told.append("announced")
-    for status in told:
-        meaning = words.get(status, status.replace("_", " "))
+    for status in ("passed", "watertight", "in_progress", "failed", "not_started"):
+        meaning = "passed and watertight" if status == "watertight" else status.replace("_", " ")
         legend.append(f"{MARKS[status]} ", status).append(f"{meaning}   ", "quiet")
     return legend
 
@@ -165,17 +164,19 @@ text { font: 14px system-ui, -apple-system, "Segoe UI", sans-serif; fill: #59636
 
 def board_svg(results: dict[int, DayResult]) -> str:
     """Return the board as an SVG picture with light and dark colors that is readable on a phone."""
-    statuses = {day.number: _status(day, results) for day in DAYS}
+    statuses = {day.number: _status(day, results) for day in _ready(DAYS)}
     passed = sum(status in ("passed", "watertight") for status in statuses.values())
     stars = sum(status == "watertight" for status in statuses.values())
-    told = f"{passed} of {len(DAYS)} days" + (f", {stars} watertight ★" if stars else "")
+    told = f"{passed} of {len(statuses)} days" + (f", {stars} watertight ★" if stars else "")
     drawn = [f'<text class="title" x="{MARGIN}" y="34">Transformers from scratch</text>']
     drawn.append(f'<text x="{MARGIN}" y="56">{told}</text>')
     y = 84
     for number, part in enumerate(PARTS, 1):
+        if not (days := _ready(part.days)):
+            continue
         title = escape(f"{number} · {part.title}")
         drawn.append(f'<text class="part" x="{MARGIN}" y="{y}">{title}</text>')
-        for index, day in enumerate(part.days):
+        for index, day in enumerate(days):
             row, column = divmod(index, A_ROW)
             place = MARGIN + column * PITCH, y + 10 + row * PITCH
             drawn.append(_square(day, statuses[day.number], *place))

@@ -357,7 +357,9 @@ def _open_copy(day: Day, notebook: Path, prepare: Callable[[dict[str, Any]], Non
         prepare: changes what is copied.
     """
     if not notebook.exists():
-        display.fail(f"{display.shown(notebook)} does not exist yet.")
+        display.fail(
+            f"{display.shown(notebook)} is not in this edition: day {day.number} is not released."
+        )
     copy = ROOT / "my" / notebook.relative_to(ROOT)
 
     console = display.console()

@@ -26,9 +26,9 @@ FILES = Path(__file__).parent / "files"
 # Where an edition is put together, in its own folder, so that it is there whole or not at all.
 UNFINISHED = ".unfinished"
 
-RECORDED = """Of each day that is not released: what its checks see, of right answers and of wrong ones.
+RECORDED = """For each day that is not released, what its checks observe of right and of wrong answers.
 
-This folder marks a student edition, and stays when it is empty but for this file. `python.txt` names the
+This folder marks a student edition: keep it, even if it contains only this file. `python.txt` names the
 Python that grades.
 """
 
@@ -45,9 +45,7 @@ BESIDE = (
 )
 
 
-FROM_BOTH = (
-    f"{FROM_THEIR_OWN[:-1]}; those of days that this edition leaves out, from the reference."
-)
+FROM_BOTH = f"{FROM_THEIR_OWN}\nParts of days that this edition leaves out come from the reference."
 
 
 def bundle(
@@ -153,16 +151,23 @@ def _write_tool(out: Path, through: int, days: Sequence[Day]) -> None:
     for name in ("LICENSE", "requirements.txt", ".gitignore"):
         _copy(ROOT / name, out)
     released = (
-        f"Days 1 to {through} are released: their reference and solutions are in it."
+        f"Days 1 to {through} are released: their reference and solutions are included."
         if through
-        else "No day is released yet: it holds neither reference nor solutions."
+        else "No day is released yet, so neither references nor solutions of its days are included."
     )
     if len(days) < len(DAYS):
-        released += f" It holds days {', '.join(str(day.number) for day in days)}."
-    text = (FILES / "README.md").read_text(encoding="utf-8")
-    text = text.replace("{python}", ".".join(platform.python_version_tuple()[:2]))
-    _write(out / "README.md", text.replace("{released}", released))
-    shutil.copyfile(FILES / "Makefile", out / "Makefile")
+        released += f" It has days {', '.join(str(day.number) for day in days)}."
+    words = {
+        "released": released,
+        "first": str(days[0].number),
+        "stub": str(days[0].stub.relative_to(ROOT)),
+        "python": ".".join(platform.python_version_tuple()[:2]),
+    }
+    for name in ("README.md", "Makefile"):
+        text = (FILES / name).read_text(encoding="utf-8")
+        for key, word in words.items():
+            text = text.replace(f"{{{key}}}", word)
+        _write(out / name, text)
     _write(out / editions.FOLDER.relative_to(ROOT) / "README.md", RECORDED)
     _write(out / editions.GRADER.relative_to(ROOT), ".".join(platform.python_version_tuple()[:2]))
     _write(out / "pyproject.toml", _project())

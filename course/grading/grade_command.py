@@ -292,7 +292,11 @@ def _shown(console: Console, total: int) -> Iterator[Callable[[LearnerResult, bo
             console.print(_line(f"{count}/{total}", result, kept))
 
     with progress:
-        yield done
+        try:
+            yield done
+        except KeyboardInterrupt:
+            console.print("Stopping once the submissions in progress are done.")
+            raise
 
 
 def _line(count: str, result: LearnerResult, kept: bool) -> Text:
@@ -335,8 +339,8 @@ def _print_summary(console: Console, out: Path, results: Iterable[LearnerResult]
 
 def _print_bound(console: Console, run: ClassRun, width: int) -> None:
     """Print how long grading can take at most."""
-    most = f"{run.longest(width):.1f} hours at most on a machine that does nothing else, with {width} at once"
-    console.print(Text(f"{most}: if every submission uses all of its time.", "quiet"))
+    most = f"This takes {run.longest(width):.1f} hours at most on an idle machine, {width} at once"
+    console.print(Text(f"{most}, if every submission uses all of its time.", "quiet"))
 
 
 def _print_missing(console: Console, members: Sequence[Member], sources: Sequence[Source]) -> None:

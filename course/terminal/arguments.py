@@ -95,9 +95,9 @@ def _usage_errors() -> Iterator[None]:
 
 def _there(day: Day) -> Day:
     if not day.ready:
-        last = [other.number for other in DAYS if other.ready][-1]
+        here = ", ".join(str(other.number) for other in DAYS if other.ready)
         raise NoSuchDay(
-            f"Day {day.number} ({day.title}) does not exist yet: this version has days 1 to {last}."
+            f"Day {day.number} ({day.title}) is not in this edition, which has days {here}."
         )
     return day
 

@@ -24,7 +24,6 @@ THEME = Theme(
         "in_progress": "yellow",
         "not_started": "default",
         "skipped": "cyan",
-        "announced": "dim",
         "quiet": "dim",
         "command": "bold cyan",
         "markdown.code": "bold cyan",
@@ -38,7 +37,6 @@ MARKS = {
     "in_progress": "◐",
     "not_started": "○",
     "skipped": "–",
-    "announced": "·",
 }
 MOST_PRINTED_LINES = 12
 

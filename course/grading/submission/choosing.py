@@ -17,7 +17,7 @@ from course.references.editions import stub_of
 APART = 2.0  # seconds: a zip knows even ones alone, and one program writes many files in a moment
 LONGEST_STUB = 100_000  # bytes
 CHOSEN, SAME = " was taken, which ", "is the same"
-UNDERSTOOD = "the one day that its name fits"
+UNDERSTOOD = "the day that fits"
 
 
 @dataclass(frozen=True)

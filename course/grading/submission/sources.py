@@ -456,8 +456,8 @@ def _by_name(is_folder: Mapping[str, bool], where: Path) -> list[_Handed]:
     for name in is_folder:
         if meaning(name) and not is_folder[name]:
             raise NothingHandedIn(
-                f"{name} lies in {where} itself, and nothing tells whose it is. There should be a folder "
-                "or an archive for each learner there, with the files in it."
+                f"{name} is in {where} itself, so it is unclear whose it is. Put it into a folder there "
+                "that is named after its learner."
             )
     stems = {
         name: name if is_folder[name] else name[: len(name) - len(_ending(name))]

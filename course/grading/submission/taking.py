@@ -73,7 +73,7 @@ def nothing_found(taken: Taken, days: list[Day]) -> str:
     """Return a message for a submission without any of these days' files: found, nearest, expected."""
     count = len(taken.taken) + taken.ignored_count
     if not count:
-        return f"What was handed in is empty. {_expected(days)}"
+        return f"The submission is empty. {_expected(days)}"
     found = [f"{shown(one.path)} (a day that is not graded here)" for one in taken.taken]
     found += [_found(one) for one in taken.ignored]
     more = count - len(found[:MOST_NAMED])
@@ -90,10 +90,10 @@ def _found(one: FileNote) -> str:
 
 def _expected(days: list[Day]) -> str:
     first = days[0].stem
-    which = f"{first}.py" if len(days) == 1 else f"one file for each day, from {first}.py on"
+    which = f"{first}.py" if len(days) == 1 else f"one file for each day, such as {first}.py"
     return (
-        f"Expected is {which}, by itself, in a folder or in a zip; or {first}.ipynb, with the tag "
-        "`answer` on the cells that are the answer."
+        f"The course expects {which}, by itself, in a folder or in a zip; or a notebook, such as "
+        f"{first}.ipynb, whose cells define the exercises."
     )
 
 

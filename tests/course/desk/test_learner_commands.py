@@ -271,13 +271,16 @@ def test_a_case_can_be_drawn_again(project, answer):
     assert project.course("check", "2", "--case", "test_scale").returncode == 0
 
 
-def test_a_day_that_is_only_announced_is_not_there_yet(project):
-    """A day without checks is on the board, and says so when it is asked for."""
+def test_a_day_that_an_edition_leaves_out(project):
+    """A day without checks is not on the board, and a command that names it says which days are here."""
     last = DAYS[-1]
     (project.root / last.checks.relative_to(ROOT)).unlink()
     done = project.course("check", str(last.number), COLUMNS="300")
     assert done.returncode == 2
-    assert f"Day {last.number} ({last.title}) does not exist yet" in done.stderr
+    assert f"Day {last.number} ({last.title}) is not in this edition" in done.stderr
+    board = project.course().stdout
+    assert f"0 of {len(DAYS) - 1} days" in board
+    assert last.title not in board
 
 
 def test_days_are_found_by_number_name_and_topic():

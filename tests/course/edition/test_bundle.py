@@ -427,7 +427,8 @@ def test_a_folder_that_is_not_empty(tmp_path):
 
 @pytest.mark.by_turn
 def test_an_edition_is_there_whole_or_not_at_all(tmp_path, monkeypatch):
-    """Stopped on the way it leaves nothing that could be taken for one; asked again it is whole."""
+    """Stopped on the way it leaves nothing that could be taken for one; asked again it is whole, and begins
+    with its first day, whichever that is."""
     out = tmp_path / "edition"
     monkeypatch.setenv("COURSE_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr(recorded, "load_checks", lambda day: [])
@@ -439,9 +440,15 @@ def test_an_edition_is_there_whole_or_not_at_all(tmp_path, monkeypatch):
     with pytest.raises(KeyboardInterrupt):
         bundle(out, 7, stop)
     assert [path.name for path in out.iterdir()] == [UNFINISHED]
-    bundle(out, 0, lambda day: None)
+    bundle(out, 0, lambda day: None, listed_days("8,9"))
     assert not (out / UNFINISHED).exists()
     assert not (out / "solutions").exists()  # of days 1 to 7, which were to be released
+    readme, makefile = (
+        (out / name).read_text(encoding="utf-8") for name in ("README.md", "Makefile")
+    )
+    assert "course check 8 " in makefile
+    assert "{first}" not in readme + makefile
+    assert BY_NUMBER[8].stub.name in readme
     assert (out / "pyproject.toml").exists()
 
 

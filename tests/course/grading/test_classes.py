@@ -79,12 +79,12 @@ LEARNERS = {
         told=(
             "'day01_softmax.pdf' (nearest to day01_softmax.py)",
             "'Homework.pdf'",
-            "from day01_softmax.py on",
+            "such as day01_softmax.py",
         ),
         verdict="nothing_found",
     ),
     "empty": Learner(
-        {"work.zip": zip_of({})}, told=("What was handed in is empty",), verdict="nothing_found"
+        {"work.zip": zip_of({})}, told=("The submission is empty",), verdict="nothing_found"
     ),
     "untagged": Learner(
         {"day02_attention.ipynb": notebook(UNTAGGED).encode()},
@@ -93,7 +93,10 @@ LEARNERS = {
     ),
     "examples": Learner(
         {"day02_attention.ipynb": notebook(EXAMPLES).encode()},
-        told=("no cell has the tag `answer`, and none defines `attention`", "the tag `answer` on"),
+        told=(
+            "no cell has the tag `answer`, and none defines `attention`",
+            "whose cells define the exercises",
+        ),
         verdict="nothing_found",
     ),
     "weekly": Learner(
@@ -119,7 +122,7 @@ LEARNERS = {
         {"day01_softmax.py": WRONG_ONE, "day02_atention.py": TWO, "sofmax.py": ONE},
         ("0", "1"),
         (
-            "day02_atention.py taken as day02_attention.py, the one day that its name fits",
+            "day02_atention.py taken as day02_attention.py, the day that fits",
             "sofmax.py is nearest to day01_softmax.py",
         ),
     ),
@@ -222,7 +225,7 @@ def every_page_says_what_was_taken(learners, out):
             assert " ".join(told.split()) in words, (name, words)
         if learner.verdict == "nothing_found":
             assert "Nothing was found to grade." in words
-            assert "Expected is" in words
+            assert "The course expects" in words
         elif learner.verdict == "graded":
             assert re.search(r"Files: [1-9]\d* used", words), (name, words)
 

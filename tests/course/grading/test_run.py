@@ -187,7 +187,15 @@ def test_a_night_has_a_bound(run):
     assert run.longest(3) == run.longest(2)
     said = Console(file=io.StringIO(), width=200)
     grade_command._print_bound(said, run, 4)
-    assert said.file.getvalue().startswith(f"{one / 3600:.1f} hours at most")
+    assert said.file.getvalue().startswith(f"This takes {one / 3600:.1f} hours at most")
+
+
+def test_ctrl_c_is_answered_at_once():
+    """While the submissions in progress are still being graded."""
+    said = Console(file=io.StringIO(), width=200)
+    with pytest.raises(KeyboardInterrupt), grade_command._shown(said, 2):
+        raise KeyboardInterrupt
+    assert "Stopping once the submissions in progress are done." in said.file.getvalue()
 
 
 def test_what_was_not_as_planned_is_reported_once(run):

@@ -151,8 +151,8 @@ def test_two_of_one_name_are_told(tmp_path):
             {"README.txt": b"", ".x/y": b""},
             "holds no submission. It should hold a folder or an archive",
         ),
-        ({SOFTMAX: b"", "hints/day01_softmax.md": b""}, f"{SOFTMAX} lies in .* itself"),
-        ({"day08_attention.ipynb": b"", "ada.zip": b""}, "nothing tells whose it is"),
+        ({SOFTMAX: b"", "hints/day01_softmax.md": b""}, f"{SOFTMAX} is in .* itself"),
+        ({"day08_attention.ipynb": b"", "ada.zip": b""}, "unclear whose it is"),
     ],
     ids=["nothing", "one learner's folder", "a notebook too many"],
 )
@@ -170,7 +170,7 @@ def test_no_class(tmp_path, files, words):
         (tar_of(WORK), "neither a folder nor a zip"),
         (zip_of(WORK)[:-30], "neither a folder nor a zip"),
         (zip_of({}), "holds no submission"),
-        (zip_of(WORK), "lies in .* itself"),
+        (zip_of(WORK), "is in .* itself"),
         (
             zip_of({"exercises": b"", "/": b"", "..": b"", "C:": b""}),
             "holds no submission",

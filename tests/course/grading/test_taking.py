@@ -190,14 +190,14 @@ def test_a_name_in_no_encoding(taken):
 
 
 NOTHING = {
-    "an empty folder": ({}, ("What was handed in is empty. Expected is one file for each day",)),
-    "a PDF": ({"essay.pdf": b""}, ("There is 'essay.pdf'. Expected",)),
+    "an empty folder": ({}, ("The submission is empty. The course expects one file for each day",)),
+    "a PDF": ({"essay.pdf": b""}, ("There is 'essay.pdf'. The course expects",)),
     "a near name": ({"softmax.py": b""}, ("There is 'softmax.py' (nearest to day01_softmax.py).",)),
     "another day": (
         {"day08_attention.py": b""},
         ("There is 'day08_attention.py' (a day that is not graded here).",),
     ),
-    "many": ({f"{n}.c": b"" for n in range(9)}, ("'4.c'; and 4 more. Expected",)),
+    "many": ({f"{n}.c": b"" for n in range(9)}, ("'4.c'; and 4 more. The course expects",)),
     "what steers": ({"\x1b[2J\u202e.pdf": b""}, (r"There is '\x1b[2J\u202e.pdf'.",)),
 }
 
@@ -208,14 +208,14 @@ def test_nothing_found(taken, files, words):
     said = nothing_found(taken(files), list(DAYS[:2]))
     for one in words:
         assert one in said
-    assert "from day01_softmax.py on, by itself, in a folder or in a zip" in said
-    assert "the tag `answer` on the cells" in said
+    assert "such as day01_softmax.py, by itself, in a folder or in a zip" in said
+    assert "day01_softmax.ipynb, whose cells define the exercises" in said
     assert said.isprintable()
 
 
 def test_one_day_is_expected(taken):
     """Where one day is graded, its file is named."""
-    assert "Expected is day02_attention.py, by itself" in nothing_found(taken({}), [DAYS[1]])
+    assert "The course expects day02_attention.py, by itself" in nothing_found(taken({}), [DAYS[1]])
 
 
 # --- A class as it hands in -------------------------------------------------------------------------
