@@ -96,8 +96,8 @@ class LLaMA(nn.Module):
           is the full text.
         - Return logits `(B, T, V)` in the weights' dtype: row t predicts the token after `tokens[:, t]`,
           from that token and all tokens before it. No softmax is applied. A text that is read in chunks has
-          the same logits as the full text, up to the dtype's rounding. In half precision, the angles are still
-          in float32 or float64.
+          the same logits as the full text, up to the dtype's rounding. In half precision, the angles are
+          still in float32 or float64.
 
         Raises:
             ValueError: cache and chunk together exceed `config.context`, or the cache has other layers,

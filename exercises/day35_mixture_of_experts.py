@@ -145,8 +145,8 @@ class MixtureOfExperts(nn.Module):
           second.
         - If more tokens choose an expert than it can take, it takes the first of these tokens, whether it
           is their first choice or a later one. To the other tokens it adds 0; the weights of their other
-          experts do not change. A token that all its experts drop has an output of 0, so only the residual connection
-          around the layer carries it on.
+          experts do not change. A token that all its experts drop has an output of 0, so only the residual
+          connection around the layer carries it on.
         - Each expert is called once, with only the tokens that it takes, `(taken, d_model)`, in any order.
           If it takes no tokens, you may leave out the call; its weights then get a gradient of 0 or None.
         - There may be no tokens at all. Results in float16 and bfloat16 are correct to the dtype's

@@ -53,8 +53,8 @@ def selective_scan(
       already been applied. A step of 0 does not change the state.
     - `a`, `(D, N)`, is used as given: it is not a logarithm. In Mamba it is negative, so that the state
       decays.
-    - `b`, `(B, T, N)`, decides what a token writes, and `c`, `(B, T, N)`, what it reads, both for all channels.
-      `d`, `(D,)`, is the skip connection.
+    - `b`, `(B, T, N)`, decides what a token writes, and `c`, `(B, T, N)`, what it reads, both for all
+      channels. `d`, `(D,)`, is the skip connection.
     - Return y, `(B, T, D)`, in the dtype of `u`. y_t depends on the tokens up to and including t.
     - float16 and bfloat16 are computed in float32, including the state; float64 in float64. The result
       is correct to the dtype's rounding.
