@@ -122,7 +122,7 @@ def counts(compared: Compared) -> Iterator[str]:
 def _by_variant(compared: Compared, figure: Figure) -> dict[str, list[Side]]:
     found: dict[str, list[Side]] = {}
     for side in compared.sides(figure.name):
-        if side.variant != compared.study.baseline:
+        if side.variant in compared.study.rivals:
             found.setdefault(side.variant, []).append(side)
     return found
 

@@ -23,7 +23,7 @@ def noisy(compared: Compared, figure: Figure) -> Iterator[str]:
     for side in compared.sides(figure.name):
         cells = [_mean(figure, side), _range(figure, side)]
         if against:
-            cells.insert(1, _against(figure, side, baseline))
+            cells.insert(1, _against(figure, side, (baseline, compared.study.twice)))
         rows.append((side, cells))
     yield from _table(compared.study, heads, rows)
 
@@ -143,9 +143,9 @@ def _wide(figure: Figure, side: Side) -> str:
     return _low_to_high(figure, side.spread)
 
 
-def _against(figure: Figure, side: Side, baseline: str) -> str:
+def _against(figure: Figure, side: Side, unmatched: tuple[str, ...]) -> str:
     """The difference, bold where it is claimed."""
-    if side.variant == baseline:
+    if side.variant in unmatched:
         return ""
     if side.against is None or side.against.diverged:
         return "—"

@@ -5,6 +5,7 @@ task: shakespeare
 settings: {layers: 2, d_model: 64, steps: 400}      # of training.settings, and what all variants share
 recipe: {positions: rope}                           # of laboratory.study.model, likewise
 baseline: pre
+twice: pre_twice                                    # the baseline with twice the steps: what they are worth
 variants:                                           # each changes some settings, or some of the recipe
   pre: {normalised_by: layer}
   post: {norm: post}
@@ -45,7 +46,7 @@ from training.settings import OF_LANGUAGE, TASKS, Settings, from_yaml
 STUDIES = Path(__file__).resolve().parents[1] / "studies"
 REPEATS = "repeats"
 EQUAL = ("parameters", "tokens", "compute", "time")
-KINDS = ("against", "dots", "differences", "curves", "scatter")
+KINDS = ("against", "dots", "differences", "curves", "scatter", "lengths")
 ANALYSES = ("", "scaling", "induction")
 BETTER = ("lower", "higher", "")
 LEAST_SEEDS = 3  # fewer cannot separate anything
@@ -62,7 +63,7 @@ KEYS = {
         "seeds",
     ),
     *("equal", "held", "answer", "caveat", "learning_rates", "measures", "figures", "pictures"),
-    *("analysis", "why", "full"),
+    *("analysis", "why", "full", "twice"),
 }
 COMPUTES = (
     *("task", "settings", "recipe", "variants", "grid", "leave_out", "measures", "learning_rates"),
@@ -145,6 +146,8 @@ class Study:
     equal: str
     held: str
     variants: tuple[str, ...]
+    twice: str
+    """The variant that is the baseline with twice the steps, and is not compared; may be empty."""
     points: tuple[Point, ...]
     seeds: tuple[int, ...]
     figures: tuple[Figure, ...]
@@ -161,6 +164,11 @@ class Study:
     asked: str
     """A digest of the keys of study.yaml that runs depend on, but for the seeds."""
     cells: tuple[Cell, ...]
+
+    @property
+    def rivals(self) -> tuple[str, ...]:
+        """The variants that are compared with the baseline."""
+        return tuple(one for one in self.variants if one not in (self.baseline, self.twice))
 
     @property
     def trials(self) -> tuple[Cell, ...]:
@@ -256,6 +264,8 @@ def _of(found: Any, name: str, full: bool, least: int) -> Study:
         raise Refused(f"it lacks {', '.join(sorted(missing))}")
     variants: dict[str, Any] = _mapping(found["variants"], "variants")
     _among(found["baseline"], "baseline", variants)
+    twice = str(found.get("twice", ""))
+    _among(twice, "twice", ("", *variants))
     _among(found["equal"], "equal", EQUAL)
     _among(found.get("analysis", ""), "analysis", ANALYSES)
     _among(found["task"], "task", (*TASKS, REPEATS))
@@ -272,6 +282,7 @@ def _of(found: Any, name: str, full: bool, least: int) -> Study:
         equal=str(found["equal"]),
         held=str(found["held"]),
         variants=tuple(variants),
+        twice=twice,
         points=tuple(point for point in points if any(dict(c.point) == point for c in cells)),
         seeds=seeds,
         figures=figures,

@@ -23,11 +23,14 @@ from variants.grouped_query import GroupedQueryAttention
 from variants.linear import linear_attention
 from variants.moe import TopKRouter
 from variants.rope import apply_rope, rope_angles
+from variants.rope_scaling import linear_divisors, llama3_divisors
 from variants.sliding_window import sliding_window_attention
 from variants.t5 import T5Config, relative_position_bucket
 
 LONGEST = 5000
 """Positions in the tables of sinusoids and of angles, as `PositionalEncoding` has by itself."""
+
+BASE = 10_000.0  # of the rotary angles, as `rope_angles` has by itself
 
 HIDDEN = -1e4
 """A score that leaves no weight in float32, and that float16 can hold."""
@@ -64,17 +67,34 @@ class Learned(nn.Module):
 
 
 class Rotary(nn.Module):
-    """Turn queries or keys by their positions (day 29)."""
+    """Rotate queries or keys by their positions (day 29). A text longer than the trained context is read with
+    stretched angles, by the factor `T / context`, where `longer` says how.
+
+    `yarn` also multiplies queries and keys by 0.1 · ln s + 1 for the factor s (Peng et al. 2023, *YaRN*,
+    eq. 22), and has its α = 1 and β = 32; `llama3` has the 1 and 4 of LLaMA 3.1 in their places.
+    """
 
     angles: Tensor
 
-    def __init__(self, d_k: int):
+    def __init__(self, d_k: int, context: int, longer: str = "kept"):
         super().__init__()
+        self.d_k, self.context, self.longer = d_k, context, longer
         self.register_buffer("angles", rope_angles(d_k, LONGEST).float(), persistent=False)
 
     def forward(self, x: Tensor) -> Tensor:
         """From `(B, h, T, d_k)` to the same shape."""
-        return apply_rope(x, self.angles, layout="halves")
+        factor = x.size(2) / self.context
+        if factor <= 1 or self.longer in ("kept", "window"):
+            return apply_rope(x, self.angles, layout="halves")
+        angles = self.angles / self._divisors(factor).to(self.angles)
+        temperature = 0.1 * math.log(factor) + 1 if self.longer == "yarn" else 1.0
+        return apply_rope(temperature * x, angles, layout="halves")
+
+    def _divisors(self, factor: float) -> Tensor:
+        if self.longer == "linear":
+            return linear_divisors(self.d_k, factor)
+        high = {"yarn": 32.0, "llama3": 4.0}[self.longer]
+        return llama3_divisors(self.d_k, BASE, factor, 1.0, high, self.context)
 
 
 class AlibiBias(nn.Module):
@@ -146,15 +166,17 @@ class Biased(PositionedAttention):
 
 
 class Windowed(PositionedAttention):
-    """Each token sees itself and the `window` tokens before it."""
+    """Each token sees itself and the `window` tokens before it, in texts of more than `beyond` tokens."""
 
-    def __init__(self, d_model: int, heads: int, window: int, rotate: nn.Module):
+    def __init__(self, d_model: int, heads: int, window: int, rotate: nn.Module, beyond: int = 0):
         super().__init__(d_model, heads, heads, rotate)
-        self.window = window
+        self.window, self.beyond = window, beyond
 
     def attend(self, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
         """From heads `(B, h, T, d_k)` to joined ones, `(B, T, d_model)`."""
         size, d_k = query.shape[2:]
+        if size <= self.beyond:
+            return super().attend(query, key, value)
         half = self.window // 2
         # Day 34's window reaches as far to the right as to the left. Where keys stand `half` places later
         # than their queries, all that it sees are earlier tokens. Before the first of them there is filling:

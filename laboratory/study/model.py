@@ -157,7 +157,9 @@ def _attention(recipe: Recipe, settings: Settings) -> Callable[[], nn.Module]:
     d_model, heads = settings.d_model, settings.heads
 
     def rotate() -> nn.Module:
-        return Rotary(d_model // heads) if recipe.positions == "rope" else nn.Identity()
+        if recipe.positions != "rope":
+            return nn.Identity()
+        return Rotary(d_model // heads, settings.context, recipe.longer)
 
     match recipe.attention, recipe.positions:
         case _, "alibi":
@@ -168,6 +170,9 @@ def _attention(recipe: Recipe, settings: Settings) -> Callable[[], nn.Module]:
             return lambda: Biased(d_model, heads, table)
         case "window", _:
             return lambda: Windowed(d_model, heads, recipe.window, rotate())
+        case _ if recipe.longer == "window":
+            seen = (settings.context - 1) // 2 * 2  # no distance that was not trained
+            return lambda: Windowed(d_model, heads, seen, rotate(), settings.context)
         case "linear", _:
             return lambda: Linear(d_model, heads, heads, rotate())
         case "flash", _:
