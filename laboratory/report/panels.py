@@ -196,7 +196,9 @@ def lengths(compared: Compared, picture: Picture) -> Figure:
     for plot, point in zip(panels, study.points, strict=True):
         for variant, look in drawn.items():
             runs = [one.figures for one in compared.runs(variant, point)]
-            rows = np.array([[run.get(f"{picture.y}_{end}", math.nan) for end in ends] for run in runs])
+            rows = np.array(
+                [[run.get(f"{picture.y}_{end}", math.nan) for end in ends] for run in runs]
+            )
             if not len(rows):
                 continue
             style: dict[str, Any] = {"color": look.color, "linestyle": look.line}
