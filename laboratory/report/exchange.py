@@ -48,8 +48,8 @@ def paragraphs(compared: Compared) -> Iterator[str]:
     yield (
         f"**At equal time.** With twice the steps (`{study.twice}`, at its own best learning rate), "
         f"`{study.baseline}` is better by {'; '.join(rates)}. If each doubling is worth as much, the "
-        f"differences above are worth so many times the steps of `{study.baseline}`. The last column estimates "
-        f"the difference from `{study.baseline}` trained for as much time as the variant; its intervals are "
+        f"differences above are worth so many times the steps of `{study.baseline}`. The last column is an "
+        f"estimate against `{study.baseline}` trained for as much time as the variant; its intervals are "
         "not corrected for the number of comparisons."
     )
     yield "\n".join(lines(["variant", *ORDER], rows))
@@ -92,8 +92,8 @@ def _unmeasured(compared: Compared, figure: Figure) -> str:
         for side in _rivals(compared, figure)
     )
     return (
-        f"**At equal time.** What doubling the steps of `{study.baseline}` is worth was not measured. The loss "
-        "curves do not show it, because the learning rate depends on the length of the run. Training time, "
+        f"**At equal time.** What doubling the steps of `{study.baseline}` is worth was not measured. The "
+        "loss curves do not show it, because the learning rate depends on the length of the run. Training time, "
         f"in multiples of that of `{study.baseline}` (medians over the seeds): {', '.join(ratios)}."
     )
 
