@@ -7,7 +7,7 @@ import statistics
 from collections.abc import Iterator
 
 from laboratory.report.comparison import Compared, Side, where
-from laboratory.report.digits import number, places, significant
+from laboratory.report.digits import number, places, signed, significant
 from laboratory.report.statistics import compare, mean_interval
 from laboratory.report.tables import lines
 from laboratory.study.description import Figure, Point
@@ -79,10 +79,10 @@ def _row(compared: Compared, figure: Figure, side: Side, worth: float) -> list[s
     ]
     mean, low, high = mean_interval(equal)
     digits = places((high - low) / 2, figure.digits)
-    mean, low, high = (f"{'+' * (one > 0)}{number(one, digits)}" for one in (mean, low, high))
+    told = [signed(one, digits) for one in (mean, low, high)]
     assert side.against is not None
     steps = significant(2 ** (side.against.mean / worth))
-    return [_name(side), steps, significant(ratio), f"{mean} ({low} to {high})"]
+    return [_name(side), steps, significant(ratio), f"{told[0]} ({told[1]} to {told[2]})"]
 
 
 def _unmeasured(compared: Compared, figure: Figure) -> str:
@@ -93,8 +93,8 @@ def _unmeasured(compared: Compared, figure: Figure) -> str:
     )
     return (
         f"**At equal time.** What doubling the steps of `{study.baseline}` is worth was not measured. The "
-        "loss curves do not show it, because the learning rate depends on the length of the run. Training time, "
-        f"in multiples of that of `{study.baseline}` (medians over the seeds): {', '.join(ratios)}."
+        "loss curves do not show it, because the learning rate depends on the length of the run. Training "
+        f"time in multiples of that of `{study.baseline}` (medians over the seeds): {', '.join(ratios)}."
     )
 
 

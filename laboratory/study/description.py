@@ -31,7 +31,7 @@ import difflib
 import hashlib
 import itertools
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -161,8 +161,8 @@ class Study:
     """Factors of the learning rate that each variant tries; empty where all have one rate."""
     why: dict[str, str]
     """Why some variant lacks a figure, by the figure's name."""
-    asked: str
-    """A digest of the keys of study.yaml that runs depend on, but for the seeds."""
+    computes: dict[str, Any]
+    """The keys of study.yaml that runs depend on, but for the seeds."""
     cells: tuple[Cell, ...]
 
     @property
@@ -186,6 +186,20 @@ class Study:
             for rate in self.learning_rates
             for seed in TRIAL_SEEDS
         )
+
+    @property
+    def asked(self) -> str:
+        """A digest of what runs depend on, but for the seeds."""
+        return self.asked_of(self.variants)
+
+    def asked_of(self, variants: Collection[str]) -> str:
+        """The same digest if the study had only these variants."""
+        chosen = {name: one for name, one in self.computes["variants"].items() if name in variants}
+        left_out = self.computes["leave_out"]
+        if left_out is not None:
+            left_out = [one for one in left_out if one.get("variant", chosen) in (chosen, *chosen)]
+        asked = self.computes | {"variants": chosen, "leave_out": left_out}
+        return hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()[:12]
 
     def at(self, rates: Mapping[str, float]) -> Study:
         """The same study with each cell at the factor of its learning rate that was chosen, by its place."""
@@ -292,13 +306,9 @@ def _of(found: Any, name: str, full: bool, least: int) -> Study:
         caveat=str(found.get("caveat", "")),
         learning_rates=_rates(found.get("learning_rates", []), found["task"]),
         why=dict(found.get("why", {})),
-        asked=_digest({key: found.get(key) for key in COMPUTES}),
+        computes={key: found.get(key) for key in COMPUTES},
         cells=cells,
     )
-
-
-def _digest(asked: dict[str, Any]) -> str:
-    return hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()[:12]
 
 
 # --- Cells ----------------------------------------------------------------------------------------
