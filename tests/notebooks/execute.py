@@ -31,6 +31,7 @@ def execute(path: Path) -> None:
     NotebookClient(
         notebook,
         timeout=300,
+        startup_timeout=600,  # on a busy machine
         kernel_name="python3",
         kernel_manager_class=PortlessKernelManager,
         record_timing=False,

@@ -14,7 +14,7 @@ from training.generation.chat_templates import rendered
 from training.generation.generate import Sampling
 from training.models.model_folder import TOKENIZER_CONFIG
 from training.models.pretrained import Pretrained
-from training.using.chat import Chat, converse
+from training.using.chat import ChatSession, converse
 
 HI = [{"role": "user", "content": "hi <b>"}]
 MARKS = {"bos_token": "<s>", "eos_token": "</s>"}
@@ -164,7 +164,7 @@ def chat_of(speaker, **how):
     written = []
     console = Console(width=200, record=True, quiet=False, file=io.StringIO(),
                       theme=display.THEME)  # fmt: skip
-    return Chat(speaker, Sampling(), 9, console, written.append, **how), written, console
+    return ChatSession(speaker, Sampling(), 9, console, written.append, **how), written, console
 
 
 def hear_all(chat, *lines):

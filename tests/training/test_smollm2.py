@@ -13,7 +13,7 @@ from training.data.downloads import cache
 from training.data.wheels import SMOLLM2
 from training.generation.generate import Sampling
 from training.models.pretrained import Pretrained
-from training.using.chat import Chat
+from training.using.chat import ChatSession
 from variants.kv_cache import generate_cached
 from variants.sampling import generate
 
@@ -102,7 +102,7 @@ def test_it_splits_texts_as_transformers_does(ours, text):
 
 def test_it_answers_a_question_and_knows_what_was_said(ours):
     said = []
-    chat = Chat(ours, Sampling(temperature=0.0), 24, QUIET, said.append)
+    chat = ChatSession(ours, Sampling(temperature=0.0), 24, QUIET, said.append)
     chat.hear("What is the capital of France?")
     assert "Paris" in "".join(said)
     first = len(said)

@@ -29,7 +29,7 @@ from training.progress import waiting
 from training.reasoning import running
 from training.reasoning.reasoner import SETTINGS
 from training.using import evaluation
-from training.using.chat import HELP, PROMPT, Chat, converse
+from training.using.chat import HELP, PROMPT, ChatSession, converse
 from training.using.hugging_face_folder import tokenizer
 from training.using.inference import Model
 from variants.speculative import PromptLookup, speculative_generate
@@ -121,7 +121,7 @@ def chat(
         def write(piece: str) -> None:
             print(piece, end="", flush=True)
 
-        converse(Chat(speaker, drawing, tokens, console, write, system), ask)
+        converse(ChatSession(speaker, drawing, tokens, console, write, system), ask)
 
 
 def generate_with_a_draft(

@@ -20,7 +20,7 @@ HELP = (
 )
 
 
-class Chat:
+class ChatSession:
     """A conversation, and how its replies are sampled."""
 
     def __init__(
@@ -109,7 +109,7 @@ class Chat:
         self._console.print(Text(words, "quiet"), soft_wrap=True)
 
 
-def converse(chat: Chat, ask: Callable[[], str]) -> None:
+def converse(chat: ChatSession, ask: Callable[[], str]) -> None:
     """Read lines to the end of input.
 
     Args:
