@@ -20,6 +20,7 @@ from variants.activations import gelu, mish
 from variants.alibi import alibi_bias
 from variants.flash import flash_attention
 from variants.grouped_query import GroupedQueryAttention
+from variants.latent import QKNorm
 from variants.linear import linear_attention
 from variants.moe import TopKRouter
 from variants.rope import apply_rope, rope_angles
@@ -31,6 +32,8 @@ LONGEST = 5000
 """Positions in the tables of sinusoids and of angles, as `PositionalEncoding` has by itself."""
 
 BASE = 10_000.0  # of the rotary angles, as `rope_angles` has by itself
+
+TAPS = 4  # of a short convolution
 
 HIDDEN = -1e4
 """A score that leaves no weight in float32, and that float16 can hold."""
@@ -137,17 +140,46 @@ class T5Bias(nn.Module):
 
 
 class PositionedAttention(GroupedQueryAttention):
-    """Attention of day 31 with positions: `rotate` is applied to queries and keys first."""
+    """Attention of day 31 with positions: `rotate` is applied to queries and keys first.
+
+    Attributes:
+        norm: what normalizes queries and keys before that (day 43), or None.
+    """
 
     def __init__(self, d_model: int, heads: int, n_kv_heads: int, rotate: nn.Module):
         super().__init__(d_model, heads, n_kv_heads)
         self.rotate = rotate
+        self.norm: QKNorm | None = None
 
     def forward(self, x: Tensor) -> Tensor:
         """From `(B, T, d_model)` to the same shape; no token sees a later one."""
         query, key, value = self.project(x)  # (B, h, T, d_k), twice (B, G, T, d_k)
+        if self.norm is not None:
+            query, key = self.norm(query, key)
         mixed: Tensor = self.w_o(self.attend(self.rotate(query), self.rotate(key), value))
         return mixed
+
+
+class Fused(PositionedAttention):
+    """PyTorch's own kernel, which stores no scores."""
+
+    def attend(self, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+        """From heads `(B, h, T, d_k)` to joined ones, `(B, T, d_model)`."""
+        return _joined(F.scaled_dot_product_attention(query, key, value, is_causal=True))
+
+
+class Convolved(PositionedAttention):
+    """Before the projections, each feature is added to a weighted sum of its last four values, as Mamba's
+    convolution has it (day 37)."""
+
+    def __init__(self, d_model: int, heads: int, n_kv_heads: int, rotate: nn.Module):
+        super().__init__(d_model, heads, n_kv_heads, rotate)
+        self.convolution = nn.Conv1d(d_model, d_model, TAPS, groups=d_model)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """From `(B, T, d_model)` to the same shape; no token sees a later one."""
+        earlier = F.pad(x.transpose(1, 2), (TAPS - 1, 0))  # (B, d_model, 3 + T)
+        return super().forward(x + self.convolution(earlier).transpose(1, 2))
 
 
 class Biased(PositionedAttention):

@@ -14,8 +14,10 @@ from laboratory.study.layers import (
     LONGEST,
     AlibiBias,
     Biased,
+    Convolved,
     FeedForward,
     Flash,
+    Fused,
     Learned,
     Linear,
     PositionedAttention,
@@ -30,6 +32,7 @@ from training.errors import Refused
 from training.settings import Settings
 from variants.activations import SwiGLU
 from variants.gpt import Block
+from variants.latent import QKNorm
 from variants.mamba import MambaBlock, MambaConfig
 from variants.moe import MixtureOfExperts, load_balancing_loss
 from variants.norms import GroupNorm, RMSNorm
@@ -175,8 +178,9 @@ def _attention(recipe: Recipe, settings: Settings) -> Callable[[], nn.Module]:
             return lambda: Windowed(d_model, heads, seen, rotate(), settings.context)
         case "linear", _:
             return lambda: Linear(d_model, heads, heads, rotate())
-        case "flash", _:
-            return lambda: Flash(d_model, heads, heads, rotate())
+        case ("flash" | "fused" | "convolved") as kind, _:
+            parts = {"flash": Flash, "fused": Fused, "convolved": Convolved}
+            return lambda: parts[kind](d_model, heads, heads, rotate())
         case kind, _:
             n_kv_heads = {"grouped": recipe.groups, "multi_query": 1}.get(kind, heads)
             return lambda: PositionedAttention(d_model, heads, n_kv_heads, rotate())
@@ -205,6 +209,8 @@ def _blocks(recipe: Recipe, settings: Settings) -> list[nn.Module]:
     blocks: list[nn.Module] = []
     for _ in range(settings.layers):
         parts = attention(), _feed_forward(recipe, settings)
+        if recipe.qk_norm:
+            parts[0].norm = QKNorm(settings.d_model // settings.heads)
         blocks.append(_serial(recipe, settings, *parts))
     return blocks
 

@@ -26,8 +26,20 @@ class Recipe:
     activation: str = among("relu", "gelu", "gelu_tanh", "mish", "swiglu", default="relu")
     positions: str = among("sinusoid", "learned", "t5", "rope", "alibi", "none", default="sinusoid")
     attention: str = among(
-        "full", "grouped", "multi_query", "window", "linear", "mamba", "flash", default="full"
+        *(
+            "full",
+            "fused",
+            "convolved",
+            "grouped",
+            "multi_query",
+            "window",
+            "linear",
+            "mamba",
+            "flash",
+        ),
+        default="full",
     )
+    qk_norm: bool = False  # normalize queries and keys
     # rope: how texts longer than the context are read; kept, the angles grow as ever
     longer: str = among("kept", "linear", "yarn", "llama3", "window", default="kept")
     groups: int = within(1, None, 2)  # grouped: key/value heads
