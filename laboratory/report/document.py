@@ -162,6 +162,9 @@ def _numbers(compared: Compared) -> Iterator[str]:
     yield from counts(compared) if compared.compares else ()
     if rates := compared.results.rates:
         yield _rates(asked, rates)
+    if compared.results.trials:
+        yield "The trial runs' loss at each factor, a mean over their seeds (— where one diverged):"
+        yield "\n".join(tables.trials(compared.results.trials))
     for figure in compared.noisy:
         yield "\n".join(tables.noisy(compared, figure))
     if compared.exact:
