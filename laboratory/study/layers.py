@@ -153,11 +153,15 @@ class PositionedAttention(GroupedQueryAttention):
 
     def forward(self, x: Tensor) -> Tensor:
         """From `(B, T, d_model)` to the same shape; no token sees a later one."""
-        query, key, value = self.project(x)  # (B, h, T, d_k), twice (B, G, T, d_k)
+        mixed: Tensor = self.w_o(self.attend(*self.met(x)))
+        return mixed
+
+    def met(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Queries `(B, h, T, d_k)` and keys as they meet, and values: both `(B, G, T, d_k)`."""
+        query, key, value = self.project(x)
         if self.norm is not None:
             query, key = self.norm(query, key)
-        mixed: Tensor = self.w_o(self.attend(self.rotate(query), self.rotate(key), value))
-        return mixed
+        return self.rotate(query), self.rotate(key), value
 
 
 class Fused(PositionedAttention):

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 import implementation
 from laboratory.study.layers import Linear, PositionedAttention, Windowed
-from laboratory.study.timed import Figures, memory, speed, step_memory
+from laboratory.study.timed import Figures, memory, speed
 from training.data.batches import Rows
 from training.data.tasks import Task
 from training.data.vocabulary import PAD
@@ -211,4 +211,4 @@ MEASURES: dict[str, Measure] = {
     "calibration": calibration,
     "routing": routing,
 }
-TIMED: dict[str, Measure] = {"speed": speed, "memory": memory, "step_memory": step_memory}
+TIMED: dict[str, Measure] = {"speed": speed, "memory": memory}
