@@ -5,7 +5,7 @@ task: shakespeare
 settings: {layers: 2, d_model: 64, steps: 400}      # of training.settings, and what all variants share
 recipe: {positions: rope}                           # of laboratory.study.model, likewise
 baseline: pre
-twice: pre_twice                                    # the baseline with twice the steps: what they are worth
+twice: pre_twice                                    # one more: the baseline with twice the steps
 variants:                                           # each changes some settings, or some of the recipe
   pre: {normalised_by: layer}
   post: {norm: post}
@@ -279,7 +279,9 @@ def _of(found: Any, name: str, full: bool, least: int) -> Study:
     variants: dict[str, Any] = _mapping(found["variants"], "variants")
     _among(found["baseline"], "baseline", variants)
     twice = str(found.get("twice", ""))
-    _among(twice, "twice", ("", *variants))
+    if twice:
+        variants = {**variants, twice: _twice(found, twice)}
+        found = {**found, "variants": variants}
     _among(found["equal"], "equal", EQUAL)
     _among(found.get("analysis", ""), "analysis", ANALYSES)
     _among(found["task"], "task", (*TASKS, REPEATS))
@@ -309,6 +311,15 @@ def _of(found: Any, name: str, full: bool, least: int) -> Study:
         computes={key: found.get(key) for key in COMPUTES},
         cells=cells,
     )
+
+
+def _twice(found: Mapping[str, Any], name: str) -> dict[str, Any]:
+    """The baseline with twice its steps, as a variant that is not compared."""
+    if name in found["variants"]:
+        raise Refused(f"twice must be the name of a new variant, not {name!r}")
+    changes = found["variants"][found["baseline"]] or {}
+    steps = {"steps": Settings.steps, **found.get("settings", {}), **changes}["steps"]
+    return {**changes, "steps": 2 * steps}
 
 
 # --- Cells ----------------------------------------------------------------------------------------

@@ -114,8 +114,8 @@ def test_a_gpu_says_the_same(recipe):
 
 @pytest.mark.parametrize(
     "recipe",
-    [one for one in RECIPES.values() if one.get("positions") != "learned"],
-    ids=[name for name in RECIPES if name != "learned"],
+    [one for one in RECIPES.values() if one.get("positions") != "learned" and "longer" not in one],
+    ids=[name for name in RECIPES if name not in ("learned", "seen through a window")],
 )
 def test_it_reads_more_than_it_was_trained_on(recipe):
     model = made(recipe)
