@@ -23,7 +23,9 @@ class Recipe:
     """
 
     normalised_by: str = among("layer", "rms", "group", "none", default="layer")
-    activation: str = among("relu", "gelu", "gelu_tanh", "mish", "swiglu", default="relu")
+    activation: str = among(
+        *("relu", "gelu", "gelu_tanh", "mish", "swish", "bilinear", "swiglu"), default="relu"
+    )
     positions: str = among("sinusoid", "learned", "t5", "rope", "alibi", "none", default="sinusoid")
     attention: str = among(
         *(

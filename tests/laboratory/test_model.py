@@ -34,6 +34,8 @@ RECIPES = {
     "gelu": {"activation": "gelu"},
     "gelu by tanh": {"activation": "gelu_tanh"},
     "mish": {"activation": "mish"},
+    "swish": {"activation": "swish"},
+    "bilinear": {"activation": "bilinear"},
     "swiglu": SWIGLU,
     "learned": {"positions": "learned"},
     "t5": {"positions": "t5"},
