@@ -217,13 +217,14 @@ def lengths(compared: Compared, picture: Picture) -> Figure:
 def rates(compared: Compared) -> Figure:
     """Loss of the trial runs over the factor of the learning rate: each trial a dot, a line through the
     means, the chosen one large; a panel for each point."""
-    study = compared.study
-    drawn = looks(study.variants, study.baseline)
+    study, tried = compared.study, compared.results.trials
+    kept = {v for v in study.variants if any(place_of(v, point) in tried for point in study.points)}
+    drawn = {v: look for v, look in looks(study.variants, study.baseline).items() if v in kept}
     beside = 2 if len(study.points) > 2 else 1
     figure, panels = _grid(len(study.points), PANEL, _legend_rows(compared), beside)
     for plot, point in zip(panels, study.points, strict=True):
         for variant, look in drawn.items():
-            by = compared.results.trials.get(place_of(variant, point), {})
+            by = tried.get(place_of(variant, point), {})
             means = {rate: statistics.fmean(losses) for rate, losses in sorted(by.items())}
             finite = {rate: mean for rate, mean in means.items() if math.isfinite(mean)}
             for rate, losses in by.items():
