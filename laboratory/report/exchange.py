@@ -13,7 +13,7 @@ from laboratory.report.tables import lines
 from laboratory.study.description import Figure, Point
 from training.settings import Settings
 
-ORDER = "times the steps", "times the time", "at equal time (95% interval)"
+HEADS = "worth in steps", "time", "difference at equal time (95% interval)"
 
 
 def paragraphs(compared: Compared) -> Iterator[str]:
@@ -45,14 +45,16 @@ def paragraphs(compared: Compared) -> Iterator[str]:
     if not rates:
         yield f"**At equal time.** Twice the steps, `{study.twice}`, are not better: nothing can be said."
         return
+    tuned = ", at its own best learning rate" if study.learning_rates else ""
     yield (
-        f"**At equal time.** With twice the steps (`{study.twice}`, at its own best learning rate), "
-        f"`{study.baseline}` is better by {'; '.join(rates)}. If each doubling is worth as much, the "
-        f"differences above are worth so many times the steps of `{study.baseline}`. The last column is an "
-        f"estimate against `{study.baseline}` trained for as much time as the variant; its intervals are "
-        "not corrected for the number of comparisons."
+        f"**At equal time.** With twice the steps (`{study.twice}`{tuned}), "
+        f"`{study.baseline}` is better by {'; '.join(rates)}. The table takes each doubling to be worth as "
+        f"much. It has the multiple of the steps of `{study.baseline}` that each difference is worth, the "
+        f"training time in multiples of that of `{study.baseline}`, and an estimate of the difference if "
+        f"`{study.baseline}` were trained for as much time. These intervals are not corrected for the number "
+        "of comparisons."
     )
-    yield "\n".join(lines(["variant", *ORDER], rows))
+    yield "\n".join(lines(["variant", *HEADS], rows))
 
 
 def _rivals(compared: Compared, figure: Figure) -> list[Side]:
