@@ -17,11 +17,11 @@ HEADS = "worth in steps", "time", "difference at equal time (95% interval)"
 
 
 def paragraphs(compared: Compared) -> Iterator[str]:
-    """Of the main figure: its exchange rate, and each difference at equal time."""
+    """Of the loss, or of the main figure: its exchange rate, and each difference at equal time."""
     judged = [one for one in compared.noisy if one.better == "lower"]
     if not compared.compares or not judged:
         return
-    study, figure = compared.study, judged[0]
+    study, figure = compared.study, next((one for one in judged if one.name == "loss"), judged[0])
     if not study.twice:
         yield _unmeasured(compared, figure)
         return
