@@ -46,13 +46,13 @@ def paragraphs(compared: Compared) -> Iterator[str]:
         yield f"**At equal time.** Twice the steps, `{study.twice}`, are not better: nothing can be said."
         return
     tuned = ", at its own best learning rate" if study.learning_rates else ""
+    name = f"`{study.baseline}`"
     yield (
-        f"**At equal time.** With twice the steps (`{study.twice}`{tuned}), "
-        f"`{study.baseline}` is better by {'; '.join(rates)}. The table takes each doubling to be worth as "
-        f"much. It has the multiple of the steps of `{study.baseline}` that each difference is worth, the "
-        f"training time in multiples of that of `{study.baseline}`, and an estimate of the difference if "
-        f"`{study.baseline}` were trained for as much time. These intervals are not corrected for the number "
-        "of comparisons."
+        f"**At equal time.** With twice the steps (`{study.twice}`{tuned}), the {figure.words} of {name} is "
+        f"lower by {'; '.join(rates)}. The table takes each doubling to be worth as much. It has the multiple "
+        f"of the steps of {name} that each difference is worth, the training time in multiples of that of "
+        f"{name}, and an estimate of the difference if {name} were trained for as much time. These intervals "
+        "are not corrected for the number of comparisons."
     )
     yield "\n".join(lines(["variant", *HEADS], rows))
 

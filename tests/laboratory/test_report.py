@@ -555,7 +555,7 @@ def test_a_difference_is_told_at_equal_time_as_well() -> None:
 
     one = simple(twice="deep", variants={"narrow": {}, "wide": {"d_ff": 4096}}, settings=THOUSAND)
     told = document.report(one, timed(one, {"narrow": 0.1, "wide": 0.4, "deep": 0.1}, change))
-    assert "`narrow` is better by 0.200 (0.200 to 0.200)" in told
+    assert "the loss of `narrow` is lower by 0.200 (0.200 to 0.200)" in told
     # Half a doubling; at four times the time the baseline would have gained two doublings.
     assert "| `wide` | 1.4 | 4.0 | +0.300 (+0.300 to +0.300) |" in told
     assert "- `deep`" not in told and "`deep` by" not in told
