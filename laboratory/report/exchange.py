@@ -48,11 +48,11 @@ def paragraphs(compared: Compared) -> Iterator[str]:
     tuned = ", at its own best learning rate" if study.learning_rates else ""
     name = f"`{study.baseline}`"
     yield (
-        f"**At equal time.** With twice the steps (`{study.twice}`{tuned}), the {figure.words} of {name} is "
-        f"lower by {'; '.join(rates)}. The table takes each doubling to be worth as much. It has the "
-        f"multiple of the steps of {name} that each difference is worth, the training time in multiples of that of "
-        f"{name}, and an estimate of the difference if {name} were trained for as much time. These intervals "
-        "are not corrected for the number of comparisons."
+        f"**At equal time.** With twice the steps (`{study.twice}`{tuned}), the {figure.words} of {name} "
+        f"is lower by {'; '.join(rates)}. The table takes each doubling to be worth as much. It has the "
+        f"multiple of the steps of {name} that each difference is worth, the training time in multiples "
+        f"of that of {name}, and an estimate of the difference if {name} were trained for as much time. "
+        "These intervals are not corrected for the number of comparisons."
     )
     yield "\n".join(lines(["variant", *HEADS], rows))
 
