@@ -6,6 +6,7 @@ settings: {layers: 2, d_model: 64, steps: 400}      # of training.settings, and 
 recipe: {positions: rope}                           # of laboratory.study.model, likewise
 baseline: pre
 twice: pre_twice                                    # one more: the baseline with twice the steps
+pairs: {post: none}                                 # compared with each other, besides the baseline
 variants:                                           # each changes some settings, or some of the recipe
   pre: {normalised_by: layer}
   post: {norm: post}
@@ -63,7 +64,7 @@ KEYS = {
         "seeds",
     ),
     *("equal", "held", "answer", "caveat", "learning_rates", "measures", "figures", "pictures"),
-    *("analysis", "why", "full", "twice"),
+    *("analysis", "why", "full", "twice", "pairs"),
 }
 COMPUTES = (
     *("task", "settings", "recipe", "variants", "grid", "leave_out", "measures", "learning_rates"),
@@ -148,6 +149,8 @@ class Study:
     variants: tuple[str, ...]
     twice: str
     """The variant that is the baseline with twice the steps, and is not compared; may be empty."""
+    pairs: dict[str, str]
+    """Variants that are compared with another one than the baseline as well."""
     points: tuple[Point, ...]
     seeds: tuple[int, ...]
     figures: tuple[Figure, ...]
@@ -282,6 +285,9 @@ def _of(found: Any, name: str, full: bool, least: int) -> Study:
     if twice:
         variants = {**variants, twice: _twice(found, twice)}
         found = {**found, "variants": variants}
+    pairs: dict[str, str] = _mapping(found.get("pairs", {}), "pairs")
+    for one in itertools.chain(*pairs.items()):
+        _among(one, "pairs", variants)
     _among(found["equal"], "equal", EQUAL)
     _among(found.get("analysis", ""), "analysis", ANALYSES)
     _among(found["task"], "task", (*TASKS, REPEATS))
@@ -299,6 +305,7 @@ def _of(found: Any, name: str, full: bool, least: int) -> Study:
         held=str(found["held"]),
         variants=tuple(variants),
         twice=twice,
+        pairs=pairs,
         points=tuple(point for point in points if any(dict(c.point) == point for c in cells)),
         seeds=seeds,
         figures=figures,

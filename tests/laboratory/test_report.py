@@ -568,6 +568,12 @@ def test_without_twice_the_steps_only_the_times_are_told() -> None:
     assert "(medians over the seeds): `wide` 1.5, `deep` 0.50." in told
 
 
+def test_a_pair_is_compared_as_well() -> None:
+    one = simple(pairs={"deep": "wide"})
+    told = document.report(one, results(one))
+    assert "- `deep` against `wide`: worse +0.10 (+0.06 to +0.14)." in told
+
+
 def test_trials_are_told_with_what_is_nearly_best() -> None:
     one = simple(task="text", settings=LANGUAGE, learning_rates=[1, 2, 4])
     trials = {"narrow": {1.0: [2.0, 2.2], 2.0: [2.1, 2.18], 4.0: [NAN, 2.0]}}

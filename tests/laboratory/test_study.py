@@ -81,6 +81,7 @@ def test_what_is_left_out() -> None:
         (changed(sedes=[1]), "no 'sedes'"),
         ({"question": "Why?"}, "lacks baseline, equal"),
         (changed(baseline="slim"), "baseline must be one of narrow, wide, not 'slim'"),
+        (changed(pairs={"wide": "slim"}), "pairs must be one of narrow, wide, not 'slim'"),
         (changed(twice="wide"), "twice must be the name of a new variant, not 'wide'"),
         (changed(equal="luck"), "one of parameters, tokens, compute, time, not 'luck'"),
         (changed(task="juggling"), "task must be one of"),
