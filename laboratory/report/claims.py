@@ -173,10 +173,8 @@ def _pairs(compared: Compared, figure: Figure) -> Iterator[str]:
     yield ""
     for (first, second, point), against in zip(pairs, found, strict=True):
         at = f" at {where(point)}" if point else ""
-        told = difference(figure, against) if against and not against.diverged else ""
-        yield (
-            f"- `{first}` against `{second}`{at}: {verdict(figure, against)} {told}".rstrip() + "."
-        )
+        told = f": {difference(figure, against)}" if against and not against.diverged else ""
+        yield f"- `{first}` against `{second}`{at}: {verdict(figure, against)}{told}."
 
 
 def _undecided(compared: Compared, figure: Figure) -> str:

@@ -571,7 +571,7 @@ def test_without_twice_the_steps_only_the_times_are_told() -> None:
 def test_a_pair_is_compared_as_well() -> None:
     one = simple(pairs={"deep": "wide"})
     told = document.report(one, results(one))
-    assert "- `deep` against `wide`: worse +0.10 (+0.06 to +0.14)." in told
+    assert "- `deep` against `wide`: worse: +0.10 (+0.05 to +0.14)." in told
 
 
 def test_trials_are_told_with_what_is_nearly_best() -> None:
