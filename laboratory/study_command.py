@@ -31,7 +31,9 @@ def study(  # as its command is called
     seeds: Annotated[
         int,
         typer.Option(
-            min=0, metavar="N", help="Extend the results to N seeds; finished runs are kept."
+            min=0,
+            metavar="N",
+            help="Extend the results to N seeds and to new variants; finished runs are kept.",
         ),
     ] = 0,
     device: Annotated[

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from laboratory.report.comparison import Compared, Side, where
 from laboratory.report.digits import number, places, signed, significant
-from laboratory.report.statistics import Comparison
+from laboratory.report.statistics import Comparison, compare, holm
 from laboratory.study.description import Figure, Study
 
 BETTER, WORSE = "better", "worse"  # claimed
@@ -94,6 +94,8 @@ def answers(compared: Compared) -> Iterator[str]:
         yield "\n".join(_figure(compared, figure))
         if told := _undecided(compared, figure):
             yield told
+    if judged and compared.study.pairs:
+        yield "\n".join(_pairs(compared, judged[0]))
     for figure in compared.exact:
         if figure.better and (told := _exact(compared, figure)):
             yield told
@@ -122,7 +124,7 @@ def counts(compared: Compared) -> Iterator[str]:
 def _by_variant(compared: Compared, figure: Figure) -> dict[str, list[Side]]:
     found: dict[str, list[Side]] = {}
     for side in compared.sides(figure.name):
-        if side.variant != compared.study.baseline:
+        if side.variant in compared.study.rivals:
             found.setdefault(side.variant, []).append(side)
     return found
 
@@ -154,6 +156,25 @@ def _figure(compared: Compared, figure: Figure) -> Iterator[str]:
     sides = [side for side in compared.sides(figure.name) if side.variant == baseline]
     if diverged := [_diverged(side) for side in sides if side.diverged]:
         yield f"- `{baseline}`: {'; '.join(diverged)}."
+
+
+def _pairs(compared: Compared, figure: Figure) -> Iterator[str]:
+    """The main figure's comparisons that are not with the baseline, corrected for their own number."""
+    pairs = [
+        (*pair, point) for pair in compared.study.pairs.items() for point in compared.study.points
+    ]
+    found = holm(
+        [
+            compare(*(compared.values(figure.name, one, point) for one in (first, second)))
+            for first, second, point in pairs
+        ]
+    )
+    yield f"{_capital(figure.label)}, of pairs that were chosen before the results were known:"
+    yield ""
+    for (first, second, point), against in zip(pairs, found, strict=True):
+        at = f" at {where(point)}" if point else ""
+        told = f": {difference(figure, against)}" if against and not against.diverged else ""
+        yield f"- `{first}` against `{second}`{at}: {verdict(figure, against)}{told}."
 
 
 def _undecided(compared: Compared, figure: Figure) -> str:

@@ -21,7 +21,7 @@ class Side:
     spread: Spread | None
     """None where no run has it."""
     against: Comparison | None
-    """None for the baseline, and where it cannot be compared."""
+    """None for the baseline, with once or twice the steps, and where it cannot be compared."""
     diverged: int
     """Of the runs, those whose loss is no number."""
     runs: int
@@ -79,7 +79,7 @@ class Compared:
         runs = self.runs(variant, point)
         values = self.values(figure, variant, point)
         against = None
-        if variant != self.study.baseline:
+        if variant in self.study.rivals:
             against = compare(values, self.values(figure, self.study.baseline, point))
         diverged = sum(one.diverged for one in runs)
         there = any(math.isfinite(value) for value in values.values())

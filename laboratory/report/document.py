@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from laboratory.report import induction_text, report_pictures, scaling, tables
+from laboratory.report import exchange, induction_text, report_pictures, scaling, tables
 from laboratory.report.claims import answers, caveat, counts, headline, seeds
 from laboratory.report.comparison import Compared
 from laboratory.study import description
@@ -105,6 +105,7 @@ def _paragraphs(compared: Compared) -> Iterator[str]:
     else:
         yield from induction_text.paragraphs(results) if asked.analysis == "induction" else ()
         yield from answers(compared)
+        yield from exchange.paragraphs(compared) if not asked.analysis else ()
     yield from pictures[1:]
     yield from _numbers(compared)
     yield from _made(compared)
@@ -161,6 +162,9 @@ def _numbers(compared: Compared) -> Iterator[str]:
     yield from counts(compared) if compared.compares else ()
     if rates := compared.results.rates:
         yield _rates(asked, rates)
+    if compared.results.trials:
+        yield "The trial runs' loss at each factor, a mean over their seeds (— where one diverged):"
+        yield "\n".join(tables.trials(compared.results.trials))
     for figure in compared.noisy:
         yield "\n".join(tables.noisy(compared, figure))
     if compared.exact:

@@ -78,8 +78,8 @@ def differences(compared: Compared, picture: Picture) -> Figure:
     """A row for each variant but the baseline: its difference from the baseline in each seed a dot, the 95%
     interval of the mean a bar, thick where it is claimed; the margin a band."""
     study = compared.study
-    drawn = looks(study.variants, study.baseline)
-    del drawn[study.baseline]
+    every = looks(study.variants, study.baseline)
+    drawn = {variant: every[variant] for variant in study.rivals}
     asked = next(one for one in study.figures if one.name == picture.y)
     figure, panels = _rows(compared, len(drawn))
     found = [one for one in compared.sides(picture.y) if one.against and not one.against.diverged]
@@ -183,16 +183,48 @@ def scatter(compared: Compared, picture: Picture) -> Figure:
     return figure
 
 
+LENGTHS = {"read": "the characters read at once", "at": "the position in the longest text"}
+
+
+def lengths(compared: Compared, picture: Picture) -> Figure:
+    """All figures whose name is `y` and a length, over the length: the mean, and a band from the smallest
+    seed to the largest; a panel for each point."""
+    study, drawn = compared.study, looks(compared.study.variants, compared.study.baseline)
+    figure, panels = _grid(len(study.points), PANEL + 0.6, _legend_rows(compared))
+    named = (name.rpartition("_") for one in compared.results.cells for name in one.figures)
+    ends = sorted({int(end) for start, _, end in named if start == picture.y and end.isdigit()})
+    for plot, point in zip(panels, study.points, strict=True):
+        for variant, look in drawn.items():
+            runs = [one.figures for one in compared.runs(variant, point)]
+            rows = np.array(
+                [[run.get(f"{picture.y}_{end}", math.nan) for end in ends] for run in runs]
+            )
+            if not len(rows):
+                continue
+            style: dict[str, Any] = {"color": look.color, "linestyle": look.line}
+            plot.plot(ends, rows.mean(0), **style, marker=look.mark, markersize=4)
+            plot.fill_between(ends, rows.min(0), rows.max(0), color=look.color, alpha=0.18, lw=0)
+        plot.set_title(where(point))
+        logarithmic(plot, "x", [float(end) for end in ends])
+        plot.yaxis.set_major_locator(MaxNLocator(6))
+        levels(plot, "y", compared.results.counted)
+    _below(panels[-1], LENGTHS.get(picture.y, picture.y).removeprefix("the "))
+    legend(figure, drawn)
+    figure.supylabel("loss in nats per character", fontsize=10.5)
+    return figure
+
+
 def rates(compared: Compared) -> Figure:
     """Loss of the trial runs over the factor of the learning rate: each trial a dot, a line through the
     means, the chosen one large; a panel for each point."""
-    study = compared.study
-    drawn = looks(study.variants, study.baseline)
+    study, tried = compared.study, compared.results.trials
+    kept = {v for v in study.variants if any(place_of(v, point) in tried for point in study.points)}
+    drawn = {v: look for v, look in looks(study.variants, study.baseline).items() if v in kept}
     beside = 2 if len(study.points) > 2 else 1
     figure, panels = _grid(len(study.points), PANEL, _legend_rows(compared), beside)
     for plot, point in zip(panels, study.points, strict=True):
         for variant, look in drawn.items():
-            by = compared.results.trials.get(place_of(variant, point), {})
+            by = tried.get(place_of(variant, point), {})
             means = {rate: statistics.fmean(losses) for rate, losses in sorted(by.items())}
             finite = {rate: mean for rate, mean in means.items() if math.isfinite(mean)}
             for rate, losses in by.items():
@@ -217,6 +249,7 @@ KINDS: dict[str, Callable[[Compared, Picture], Figure]] = {
     "differences": differences,
     "curves": curves,
     "scatter": scatter,
+    "lengths": lengths,
 }
 
 

@@ -82,6 +82,7 @@ def _words(study: Study, picture: Picture) -> str:
         "differences": f"{y}: differences from {study.baseline} in each seed, with intervals",
         "curves": "validation loss over the steps",
         "scatter": f"{y} against {x}, each seed a dot",
+        "lengths": f"loss against {panels.LENGTHS.get(picture.y, picture.y)}",
     }[picture.kind]
     return shown[:1].upper() + shown[1:]
 

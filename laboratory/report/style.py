@@ -59,7 +59,8 @@ def looks(variants: tuple[str, ...], baseline: str) -> dict[str, Look]:
     """The baseline black, with a circle and a whole line; the others each with their own."""
     others = [variant for variant in variants if variant != baseline]
     found = {
-        variant: Look(COLORS[i % len(COLORS)], MARKS[i % len(MARKS)], LINES[i % len(LINES)])
+        # from the eighth on, a color has another mark
+        variant: Look(COLORS[i % 7], MARKS[(i + i // 7) % 7], LINES[i % 7])
         for i, variant in enumerate(others)
     }
     return {variant: found.get(variant, Look(INK, "o", "-")) for variant in variants}

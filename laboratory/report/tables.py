@@ -11,6 +11,8 @@ from laboratory.report.digits import number, places
 from laboratory.report.statistics import Spread
 from laboratory.study.description import Figure, Study
 
+NEAR = 0.05  # nats: a trial that is so much worse than the best is still a good one
+
 
 def noisy(compared: Compared, figure: Figure) -> Iterator[str]:
     """A figure that seeds change: mean ± standard deviation, range, and difference from the baseline."""
@@ -23,7 +25,7 @@ def noisy(compared: Compared, figure: Figure) -> Iterator[str]:
     for side in compared.sides(figure.name):
         cells = [_mean(figure, side), _range(figure, side)]
         if against:
-            cells.insert(1, _against(figure, side, baseline))
+            cells.insert(1, _against(figure, side, (baseline, compared.study.twice)))
         rows.append((side, cells))
     yield from _table(compared.study, heads, rows)
 
@@ -36,6 +38,20 @@ def exact(compared: Compared, figures: Sequence[Figure]) -> Iterator[str]:
 def timed(compared: Compared, figures: Sequence[Figure]) -> Iterator[str]:
     """Figures that the clock gives, a column each, from the smallest to the largest seed."""
     yield from _side_by_side(compared, figures, _wide)
+
+
+def trials(by_place: dict[str, dict[float, list[float]]]) -> Iterator[str]:
+    """The mean loss of the trial runs at each factor, and the factors that are nearly as good as the best."""
+    factors = sorted({factor for by in by_place.values() for factor in by})
+    rows = []
+    for place, by in by_place.items():
+        means = {factor: sum(losses) / len(losses) for factor, losses in sorted(by.items())}
+        best = min((mean for mean in means.values() if math.isfinite(mean)), default=math.nan)
+        good = [f"{factor:g}" for factor, mean in means.items() if mean <= best + NEAR]
+        told = [number(means.get(factor, math.nan), 2) for factor in factors]
+        rows.append([f"`{place}`", *told, ", ".join(good)])
+    heads = [*(f"{factor:g}" for factor in factors), f"within {NEAR:g} of the best"]
+    yield from lines(["variant", *heads], rows)
 
 
 def _side_by_side(
@@ -143,9 +159,9 @@ def _wide(figure: Figure, side: Side) -> str:
     return _low_to_high(figure, side.spread)
 
 
-def _against(figure: Figure, side: Side, baseline: str) -> str:
+def _against(figure: Figure, side: Side, unmatched: tuple[str, ...]) -> str:
     """The difference, bold where it is claimed."""
-    if side.variant == baseline:
+    if side.variant in unmatched:
         return ""
     if side.against is None or side.against.diverged:
         return "—"

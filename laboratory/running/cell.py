@@ -117,11 +117,15 @@ def perform(cell: Cell, folder: Path, device: str) -> CellResult:
     run = Run(folder) if Run(folder).config.exists() else Run.begin(folder, cell.settings)
     experiment = Experiment(cell, load(cell), run, context)
     before = experiment.progress.seconds  # by the clock, where it was interrupted
-    monitor = Monitor(run, cell.settings.steps, experiment.progress.step, SILENT)
+    first, training = experiment.progress.step, time.process_time()
+    monitor = Monitor(run, cell.settings.steps, first, SILENT)
     try:
         with monitor.showing():
             experiment.train(monitor)
+        taken = experiment.progress.step - first
+        a_step = (time.process_time() - training) / taken if taken else math.nan
         figures, timed = _measured(experiment)
+        timed["step_core_seconds"] = a_step  # validation included
     except Diverged:
         figures, timed = {"loss": math.nan}, {}
     timed["core_seconds"] = before + time.process_time() - began

@@ -58,7 +58,8 @@ def run(
             a folder that cannot be written or is in use, or cells that failed.
     """
     begun = commit(study.name)  # now: until the last cell has ended much may be committed
-    if known is not None and known.made.get("asked") != study.asked:
+    before = {one.variant for one in known.cells} if known else set()
+    if known is not None and known.made.get("asked") != study.asked_of(before):
         raise Refused(
             f"The results of {study.name} were made with different settings: run it without --seeds"
         )
@@ -67,8 +68,11 @@ def run(
     old = known.cells if known else []
     with _alone(folder, study.name):
         step = yardstick()
-        trials = known.trials if known else _tried(study, places, data_dir, folder, console)
-        rates = known.rates if known else {place: _best(by) for place, by in trials.items()}
+        chosen = known.rates if known else {}
+        left = [cell for cell in study.trials if cell.place not in chosen]
+        tried = _tried(left, places, data_dir, folder, console)
+        rates = chosen | {place: _best(by) for place, by in tried.items()}
+        trials = (known.trials if known else {}) | tried
         there = {_which(one.variant, one.point, one.seed) for one in old}
         cells = [
             cell
@@ -80,7 +84,11 @@ def run(
         levels = known.counted if known else counted(load(_located(cells[0], data_dir)))
     made = _made(places[0], begun, fingerprint, step) | {"asked": study.asked}
     if known:
-        made = _extended(known.made, made, sorted({cell.seed for cell in cells}))
+        seeds = ", ".join(map(str, sorted({cell.seed for cell in cells})))
+        new = ", ".join(one for one in study.variants if one not in before)
+        made = _extended(
+            known.made, made, f"{f'{new}, ' if new else ''}seeds {seeds}" if cells else ""
+        )
     return Results(study.name, study.full, made, seen, levels, rates, trials)
 
 
@@ -89,11 +97,15 @@ def _which(variant: str, point: Mapping[str, object], seed: int) -> str:
 
 
 def _tried(
-    study: Study, places: Sequence[str], data_dir: Path | None, folder: Path, console: Console
+    trials: Iterable[Cell],
+    places: Sequence[str],
+    data_dir: Path | None,
+    folder: Path,
+    console: Console,
 ) -> dict[str, dict[float, list[float]]]:
     """The losses on the selection split at each factor of the learning rate, by place; NaN where a run
     diverged."""
-    planned = _planned(study.trials, places[0], data_dir, folder)[0]
+    planned = _planned(trials, places[0], data_dir, folder)[0]
     losses: dict[str, dict[float, list[float]]] = {}
     found = _performed(planned, places, console) if planned else []
     for job, seen in zip(sorted(planned, key=lambda one: one.cell.name), found, strict=True):
@@ -110,14 +122,18 @@ def _best(tried: Mapping[float, Sequence[float]]) -> float:
 
 
 def _extended(
-    old: Mapping[str, str | int | float], new: Mapping[str, str | int | float], seeds: list[int]
+    old: Mapping[str, str | int | float], new: Mapping[str, str | int | float], runs: str
 ) -> dict[str, str | int | float]:
-    """Where results come from to which seeds were added, perhaps on a different machine."""
-    if not seeds:
+    """Where results come from to which runs were added, perhaps on a different machine."""
+    if not runs:
         return dict(old)
     told = ", ".join(f"{key} {new[key]}" for key in ("commit", "machine", "torch"))
-    added = f"seeds {', '.join(map(str, seeds))} with {told}"
-    return {**old, "extended": "; ".join(filter(None, [str(old.get("extended", "")), added]))}
+    added = f"{runs} with {told}"
+    return {
+        **old,
+        "asked": new["asked"],
+        "extended": "; ".join(filter(None, [str(old.get("extended", "")), added])),
+    }
 
 
 @contextmanager

@@ -5,6 +5,8 @@ task: shakespeare
 settings: {layers: 2, d_model: 64, steps: 400}      # of training.settings, and what all variants share
 recipe: {positions: rope}                           # of laboratory.study.model, likewise
 baseline: pre
+twice: pre_twice                                    # one more: the baseline with twice the steps
+pairs: {post: none}                                 # compared with each other, besides the baseline
 variants:                                           # each changes some settings, or some of the recipe
   pre: {normalised_by: layer}
   post: {norm: post}
@@ -30,7 +32,7 @@ import difflib
 import hashlib
 import itertools
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -45,7 +47,7 @@ from training.settings import OF_LANGUAGE, TASKS, Settings, from_yaml
 STUDIES = Path(__file__).resolve().parents[1] / "studies"
 REPEATS = "repeats"
 EQUAL = ("parameters", "tokens", "compute", "time")
-KINDS = ("against", "dots", "differences", "curves", "scatter")
+KINDS = ("against", "dots", "differences", "curves", "scatter", "lengths")
 ANALYSES = ("", "scaling", "induction")
 BETTER = ("lower", "higher", "")
 LEAST_SEEDS = 3  # fewer cannot separate anything
@@ -62,7 +64,7 @@ KEYS = {
         "seeds",
     ),
     *("equal", "held", "answer", "caveat", "learning_rates", "measures", "figures", "pictures"),
-    *("analysis", "why", "full"),
+    *("analysis", "why", "full", "twice", "pairs"),
 }
 COMPUTES = (
     *("task", "settings", "recipe", "variants", "grid", "leave_out", "measures", "learning_rates"),
@@ -145,6 +147,10 @@ class Study:
     equal: str
     held: str
     variants: tuple[str, ...]
+    twice: str
+    """The variant that is the baseline with twice the steps, and is not compared; may be empty."""
+    pairs: dict[str, str]
+    """Variants that are compared with another one than the baseline as well."""
     points: tuple[Point, ...]
     seeds: tuple[int, ...]
     figures: tuple[Figure, ...]
@@ -158,9 +164,14 @@ class Study:
     """Factors of the learning rate that each variant tries; empty where all have one rate."""
     why: dict[str, str]
     """Why some variant lacks a figure, by the figure's name."""
-    asked: str
-    """A digest of the keys of study.yaml that runs depend on, but for the seeds."""
+    computes: dict[str, Any]
+    """The keys of study.yaml that runs depend on, but for the seeds."""
     cells: tuple[Cell, ...]
+
+    @property
+    def rivals(self) -> tuple[str, ...]:
+        """The variants that are compared with the baseline."""
+        return tuple(one for one in self.variants if one not in (self.baseline, self.twice))
 
     @property
     def trials(self) -> tuple[Cell, ...]:
@@ -178,6 +189,20 @@ class Study:
             for rate in self.learning_rates
             for seed in TRIAL_SEEDS
         )
+
+    @property
+    def asked(self) -> str:
+        """A digest of what runs depend on, but for the seeds."""
+        return self.asked_of(self.variants)
+
+    def asked_of(self, variants: Collection[str]) -> str:
+        """The same digest if the study had only these variants."""
+        chosen = {name: one for name, one in self.computes["variants"].items() if name in variants}
+        left_out = self.computes["leave_out"]
+        if left_out is not None:
+            left_out = [one for one in left_out if one.get("variant", chosen) in (chosen, *chosen)]
+        asked = self.computes | {"variants": chosen, "leave_out": left_out}
+        return hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()[:12]
 
     def at(self, rates: Mapping[str, float]) -> Study:
         """The same study with each cell at the factor of its learning rate that was chosen, by its place."""
@@ -256,6 +281,13 @@ def _of(found: Any, name: str, full: bool, least: int) -> Study:
         raise Refused(f"it lacks {', '.join(sorted(missing))}")
     variants: dict[str, Any] = _mapping(found["variants"], "variants")
     _among(found["baseline"], "baseline", variants)
+    twice = str(found.get("twice", ""))
+    if twice:
+        variants = {**variants, twice: _twice(found, twice)}
+        found = {**found, "variants": variants}
+    pairs: dict[str, str] = _mapping(found.get("pairs", {}), "pairs")
+    for one in itertools.chain(*pairs.items()):
+        _among(one, "pairs", variants)
     _among(found["equal"], "equal", EQUAL)
     _among(found.get("analysis", ""), "analysis", ANALYSES)
     _among(found["task"], "task", (*TASKS, REPEATS))
@@ -272,6 +304,8 @@ def _of(found: Any, name: str, full: bool, least: int) -> Study:
         equal=str(found["equal"]),
         held=str(found["held"]),
         variants=tuple(variants),
+        twice=twice,
+        pairs=pairs,
         points=tuple(point for point in points if any(dict(c.point) == point for c in cells)),
         seeds=seeds,
         figures=figures,
@@ -281,13 +315,18 @@ def _of(found: Any, name: str, full: bool, least: int) -> Study:
         caveat=str(found.get("caveat", "")),
         learning_rates=_rates(found.get("learning_rates", []), found["task"]),
         why=dict(found.get("why", {})),
-        asked=_digest({key: found.get(key) for key in COMPUTES}),
+        computes={key: found.get(key) for key in COMPUTES},
         cells=cells,
     )
 
 
-def _digest(asked: dict[str, Any]) -> str:
-    return hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()[:12]
+def _twice(found: Mapping[str, Any], name: str) -> dict[str, Any]:
+    """The baseline with twice its steps, as a variant that is not compared."""
+    if name in found["variants"]:
+        raise Refused(f"twice must be the name of a new variant, not {name!r}")
+    changes = found["variants"][found["baseline"]] or {}
+    steps = {"steps": Settings.steps, **found.get("settings", {}), **changes}["steps"]
+    return {**changes, "steps": 2 * steps}
 
 
 # --- Cells ----------------------------------------------------------------------------------------

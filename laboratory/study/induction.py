@@ -64,9 +64,9 @@ def attention_weights(model: Model, tokens: Tensor) -> list[Tensor]:
 
 
 def _weights(layer: PositionedAttention, x: Tensor) -> Tensor:
-    query, key, _ = layer.project(x)  # (B, h, T, d_k), (B, G, T, d_k)
+    query, key, _ = layer.met(x)  # (B, h, T, d_k), (B, G, T, d_k)
     key = key.repeat_interleave(layer.n_heads // layer.n_kv_heads, dim=1)
-    scores = layer.rotate(query) @ layer.rotate(key).transpose(-2, -1) / math.sqrt(query.size(-1))
+    scores = query @ key.transpose(-2, -1) / math.sqrt(query.size(-1))
     later = torch.ones(scores.shape[-2:], dtype=torch.bool, device=scores.device).triu(1)
     weights: Tensor = scores.masked_fill(later, -math.inf).softmax(dim=-1)
     return weights

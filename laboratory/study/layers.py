@@ -16,18 +16,24 @@ from torch import Tensor, nn
 
 from implementation import PositionwiseFeedForward
 from training.errors import Refused
-from variants.activations import gelu, mish
+from variants.activations import SwiGLU, gelu, mish
 from variants.alibi import alibi_bias
 from variants.flash import flash_attention
 from variants.grouped_query import GroupedQueryAttention
+from variants.latent import QKNorm
 from variants.linear import linear_attention
 from variants.moe import TopKRouter
 from variants.rope import apply_rope, rope_angles
+from variants.rope_scaling import linear_divisors, llama3_divisors
 from variants.sliding_window import sliding_window_attention
 from variants.t5 import T5Config, relative_position_bucket
 
 LONGEST = 5000
 """Positions in the tables of sinusoids and of angles, as `PositionalEncoding` has by itself."""
+
+BASE = 10_000.0  # of the rotary angles, as `rope_angles` has by itself
+
+TAPS = 4  # of a short convolution
 
 HIDDEN = -1e4
 """A score that leaves no weight in float32, and that float16 can hold."""
@@ -37,6 +43,7 @@ ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "gelu": partial(gelu, approximate="none"),
     "gelu_tanh": partial(gelu, approximate="tanh"),
     "mish": mish,
+    "swish": F.silu,
 }
 
 # --- Positions ------------------------------------------------------------------------------------
@@ -64,17 +71,34 @@ class Learned(nn.Module):
 
 
 class Rotary(nn.Module):
-    """Turn queries or keys by their positions (day 29)."""
+    """Rotate queries or keys by their positions (day 29). A text longer than the trained context is read with
+    stretched angles, by the factor `T / context`, where `longer` says how.
+
+    `yarn` also multiplies queries and keys by 0.1 · ln s + 1 for the factor s (Peng et al. 2023, *YaRN*,
+    eq. 22), and has its α = 1 and β = 32; `llama3` has the 1 and 4 of LLaMA 3.1 in their places.
+    """
 
     angles: Tensor
 
-    def __init__(self, d_k: int):
+    def __init__(self, d_k: int, context: int, longer: str = "kept"):
         super().__init__()
+        self.d_k, self.context, self.longer = d_k, context, longer
         self.register_buffer("angles", rope_angles(d_k, LONGEST).float(), persistent=False)
 
     def forward(self, x: Tensor) -> Tensor:
         """From `(B, h, T, d_k)` to the same shape."""
-        return apply_rope(x, self.angles, layout="halves")
+        factor = x.size(2) / self.context
+        if factor <= 1 or self.longer in ("kept", "window"):
+            return apply_rope(x, self.angles, layout="halves")
+        angles = self.angles / self._divisors(factor).to(self.angles)
+        temperature = 0.1 * math.log(factor) + 1 if self.longer == "yarn" else 1.0
+        return apply_rope(temperature * x, angles, layout="halves")
+
+    def _divisors(self, factor: float) -> Tensor:
+        if self.longer == "linear":
+            return linear_divisors(self.d_k, factor)
+        high = {"yarn": 32.0, "llama3": 4.0}[self.longer]
+        return llama3_divisors(self.d_k, BASE, factor, 1.0, high, self.context)
 
 
 class AlibiBias(nn.Module):
@@ -117,17 +141,50 @@ class T5Bias(nn.Module):
 
 
 class PositionedAttention(GroupedQueryAttention):
-    """Attention of day 31 with positions: `rotate` is applied to queries and keys first."""
+    """Attention of day 31 with positions: `rotate` is applied to queries and keys first.
+
+    Attributes:
+        norm: what normalizes queries and keys before that (day 43), or None.
+    """
 
     def __init__(self, d_model: int, heads: int, n_kv_heads: int, rotate: nn.Module):
         super().__init__(d_model, heads, n_kv_heads)
         self.rotate = rotate
+        self.norm: QKNorm | None = None
 
     def forward(self, x: Tensor) -> Tensor:
         """From `(B, T, d_model)` to the same shape; no token sees a later one."""
-        query, key, value = self.project(x)  # (B, h, T, d_k), twice (B, G, T, d_k)
-        mixed: Tensor = self.w_o(self.attend(self.rotate(query), self.rotate(key), value))
+        mixed: Tensor = self.w_o(self.attend(*self.met(x)))
         return mixed
+
+    def met(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Queries `(B, h, T, d_k)` and keys as they meet, and values: both `(B, G, T, d_k)`."""
+        query, key, value = self.project(x)
+        if self.norm is not None:
+            query, key = self.norm(query, key)
+        return self.rotate(query), self.rotate(key), value
+
+
+class Fused(PositionedAttention):
+    """PyTorch's own kernel, which stores no scores."""
+
+    def attend(self, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+        """From heads `(B, h, T, d_k)` to joined ones, `(B, T, d_model)`."""
+        return _joined(F.scaled_dot_product_attention(query, key, value, is_causal=True))
+
+
+class Convolved(PositionedAttention):
+    """Before the projections, each feature is added to a weighted sum of its last four values, as Mamba's
+    convolution has it (day 37)."""
+
+    def __init__(self, d_model: int, heads: int, n_kv_heads: int, rotate: nn.Module):
+        super().__init__(d_model, heads, n_kv_heads, rotate)
+        self.convolution = nn.Conv1d(d_model, d_model, TAPS, groups=d_model)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """From `(B, T, d_model)` to the same shape; no token sees a later one."""
+        earlier = F.pad(x.transpose(1, 2), (TAPS - 1, 0))  # (B, d_model, 3 + T)
+        return super().forward(x + self.convolution(earlier).transpose(1, 2))
 
 
 class Biased(PositionedAttention):
@@ -146,15 +203,17 @@ class Biased(PositionedAttention):
 
 
 class Windowed(PositionedAttention):
-    """Each token sees itself and the `window` tokens before it."""
+    """Each token sees itself and the `window` tokens before it, in texts of more than `beyond` tokens."""
 
-    def __init__(self, d_model: int, heads: int, window: int, rotate: nn.Module):
+    def __init__(self, d_model: int, heads: int, window: int, rotate: nn.Module, beyond: int = 0):
         super().__init__(d_model, heads, heads, rotate)
-        self.window = window
+        self.window, self.beyond = window, beyond
 
     def attend(self, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
         """From heads `(B, h, T, d_k)` to joined ones, `(B, T, d_model)`."""
         size, d_k = query.shape[2:]
+        if size <= self.beyond:
+            return super().attend(query, key, value)
         half = self.window // 2
         # Day 34's window reaches as far to the right as to the left. Where keys stand `half` places later
         # than their queries, all that it sees are earlier tokens. Before the first of them there is filling:
@@ -202,6 +261,15 @@ class FeedForward(PositionwiseFeedForward):
     def forward(self, x: Tensor) -> Tensor:
         """From `(…, d_model)` to the same shape."""
         narrowed: Tensor = self.w_2(self.dropout(self.activation(self.w_1(x))))
+        return narrowed
+
+
+class Bilinear(SwiGLU):
+    """The gated network of day 28 with nothing between the gate and the product (Shazeer 2020, §2, eq. 5)."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        """From `(…, d_model)` to the same shape."""
+        narrowed: Tensor = self.w_down(self.w_gate(x) * self.w_up(x))
         return narrowed
 
 

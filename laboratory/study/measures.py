@@ -7,6 +7,7 @@ names. A figure that a model does not have, such as routing without experts, is 
 
 from __future__ import annotations
 
+import itertools
 import math
 import statistics
 from collections.abc import Callable, Iterator
@@ -17,7 +18,7 @@ from torch import Tensor, nn
 
 import implementation
 from laboratory.study.layers import Linear, PositionedAttention, Windowed
-from laboratory.study.timed import Figures, memory, speed, step_memory
+from laboratory.study.timed import Figures, memory, speed
 from training.data.batches import Rows
 from training.data.tasks import Task
 from training.data.vocabulary import PAD
@@ -27,6 +28,7 @@ from variants.mamba import Mamba
 from variants.moe import MixtureOfExperts
 
 BEYOND = (1, 2, 4)  # times the trained context
+READ = (64, 128, 256, 512, 1024)  # characters, whatever the trained context
 LENGTHS = (256, 1024, 4096)  # tokens that a cache holds
 BINS = 15  # of confidence, as Guo et al. 2017 have them
 
@@ -83,10 +85,35 @@ def beyond(model: Model, task: Task, settings: Settings, device: torch.device) -
     for times in BEYOND:
         length = settings.context * times
         if windows and (model.longest is None or length <= model.longest):
-            rows = text[: windows * most + 1].unfold(0, length + 1, length)
-            batches = [Rows(None, some) for some in torch.split(rows, max(1, 16_384 // length))]
+            batches = _windows(text[: windows * most + 1], length)
             found[f"loss_{times}x"] = _mean_loss(model, batches, device)
     return found
+
+
+def lengths(model: Model, task: Task, settings: Settings, device: torch.device) -> Figures:
+    """The loss where L characters are read at once, `read_L`, all of the same text; and by the position in
+    the longest windows: `at_L` from position L / 2 to L, `at_64` from the first."""
+    text = _joined(task.held_out("validation"))
+    end = (len(text) - 1) // READ[-1] * READ[-1] + 1
+    if end == 1:
+        return {}
+    found = {
+        f"read_{length}": _mean_loss(model, _windows(text[:end], length), device) for length in READ
+    }
+    each = [
+        F.nll_loss(log_probs, wanted, reduction="none").view(-1, READ[-1])
+        for log_probs, wanted in predictions(model, _windows(text[:end], READ[-1]), device)
+    ]
+    by_position = torch.cat(each).double().mean(0)  # (L,)
+    for first, last in itertools.pairwise((0, *READ)):
+        found[f"at_{last}"] = float(by_position[first:last].mean())
+    return found
+
+
+def _windows(text: Tensor, length: int) -> list[Rows]:
+    """Windows of a text that do not overlap, as many at once as have 4 million scores in a head."""
+    rows = text.unfold(0, length + 1, length)
+    return [Rows(None, some) for some in torch.split(rows, max(1, 2**22 // length**2))]
 
 
 def _joined(batches: list[Rows]) -> Tensor:
@@ -179,8 +206,9 @@ Measure = Callable[[Model, Task, Settings, torch.device], Figures]
 MEASURES: dict[str, Measure] = {
     "loss": loss,
     "beyond": beyond,
+    "lengths": lengths,
     "cache": cache,
     "calibration": calibration,
     "routing": routing,
 }
-TIMED: dict[str, Measure] = {"speed": speed, "memory": memory, "step_memory": step_memory}
+TIMED: dict[str, Measure] = {"speed": speed, "memory": memory}

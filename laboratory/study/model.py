@@ -14,8 +14,11 @@ from laboratory.study.layers import (
     LONGEST,
     AlibiBias,
     Biased,
+    Bilinear,
+    Convolved,
     FeedForward,
     Flash,
+    Fused,
     Learned,
     Linear,
     PositionedAttention,
@@ -30,6 +33,7 @@ from training.errors import Refused
 from training.settings import Settings
 from variants.activations import SwiGLU
 from variants.gpt import Block
+from variants.latent import QKNorm
 from variants.mamba import MambaBlock, MambaConfig
 from variants.moe import MixtureOfExperts, load_balancing_loss
 from variants.norms import GroupNorm, RMSNorm
@@ -157,7 +161,9 @@ def _attention(recipe: Recipe, settings: Settings) -> Callable[[], nn.Module]:
     d_model, heads = settings.d_model, settings.heads
 
     def rotate() -> nn.Module:
-        return Rotary(d_model // heads) if recipe.positions == "rope" else nn.Identity()
+        if recipe.positions != "rope":
+            return nn.Identity()
+        return Rotary(d_model // heads, settings.context, recipe.longer)
 
     match recipe.attention, recipe.positions:
         case _, "alibi":
@@ -168,10 +174,14 @@ def _attention(recipe: Recipe, settings: Settings) -> Callable[[], nn.Module]:
             return lambda: Biased(d_model, heads, table)
         case "window", _:
             return lambda: Windowed(d_model, heads, recipe.window, rotate())
+        case _ if recipe.longer == "window":
+            seen = (settings.context - 1) // 2 * 2  # no distance that was not trained
+            return lambda: Windowed(d_model, heads, seen, rotate(), settings.context)
         case "linear", _:
             return lambda: Linear(d_model, heads, heads, rotate())
-        case "flash", _:
-            return lambda: Flash(d_model, heads, heads, rotate())
+        case ("flash" | "fused" | "convolved") as kind, _:
+            parts = {"flash": Flash, "fused": Fused, "convolved": Convolved}
+            return lambda: parts[kind](d_model, heads, heads, rotate())
         case kind, _:
             n_kv_heads = {"grouped": recipe.groups, "multi_query": 1}.get(kind, heads)
             return lambda: PositionedAttention(d_model, heads, n_kv_heads, rotate())
@@ -185,8 +195,9 @@ def _feed_forward(recipe: Recipe, settings: Settings) -> nn.Module:
         if not recipe.renormalized:
             mixture.router = UnnormalizedRouter(d_model, recipe.experts, recipe.top_k)
         return mixture
-    if recipe.activation == "swiglu":
-        return SwiGLU(d_model, gated_width(recipe, d_ff))
+    if recipe.activation in ("swiglu", "bilinear"):
+        gated = SwiGLU if recipe.activation == "swiglu" else Bilinear
+        return gated(d_model, gated_width(recipe, d_ff))
     return FeedForward(d_model, d_ff, settings.dropout, recipe.activation)
 
 
@@ -200,6 +211,8 @@ def _blocks(recipe: Recipe, settings: Settings) -> list[nn.Module]:
     blocks: list[nn.Module] = []
     for _ in range(settings.layers):
         parts = attention(), _feed_forward(recipe, settings)
+        if recipe.qk_norm:
+            parts[0].norm = QKNorm(settings.d_model // settings.heads)
         blocks.append(_serial(recipe, settings, *parts))
     return blocks
 

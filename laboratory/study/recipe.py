@@ -11,8 +11,6 @@ from training.settings import Settings, among, check, within
 
 GROUPS = 4  # of a GroupNorm: 16 features each where d_model is 64
 
-"""Positions that enter where queries meet keys, and not with the tokens."""
-
 
 @dataclass(frozen=True, kw_only=True)
 class Recipe:
@@ -25,11 +23,27 @@ class Recipe:
     """
 
     normalised_by: str = among("layer", "rms", "group", "none", default="layer")
-    activation: str = among("relu", "gelu", "gelu_tanh", "mish", "swiglu", default="relu")
+    activation: str = among(
+        *("relu", "gelu", "gelu_tanh", "mish", "swish", "bilinear", "swiglu"), default="relu"
+    )
     positions: str = among("sinusoid", "learned", "t5", "rope", "alibi", "none", default="sinusoid")
     attention: str = among(
-        "full", "grouped", "multi_query", "window", "linear", "mamba", "flash", default="full"
+        *(
+            "full",
+            "fused",
+            "convolved",
+            "grouped",
+            "multi_query",
+            "window",
+            "linear",
+            "mamba",
+            "flash",
+        ),
+        default="full",
     )
+    qk_norm: bool = False  # normalize queries and keys
+    # rope: how texts longer than the context are read; kept, the angles grow as ever
+    longer: str = among("kept", "linear", "yarn", "llama3", "window", default="kept")
     groups: int = within(1, None, 2)  # grouped: key/value heads
     window: int = within(2, None, 32)  # window: earlier tokens that a token sees; even
     experts: int = within(0, None, 0)  # in place of each feed-forward network; 0 is the one network
@@ -53,6 +67,11 @@ class Recipe:
             raise Refused(
                 "attention=linear needs positive features, and positions=rope turns them: take "
                 "sinusoid, learned or none"
+            )
+        if self.longer != "kept" and (self.positions, self.attention) != ("rope", "full"):
+            raise Refused(
+                f"longer={self.longer} is for positions=rope and attention=full, not "
+                f"{self.positions} and {self.attention}"
             )
         if self.attention == "window" and self.window % 2:
             raise Refused(f"window must be even, got {self.window}")

@@ -54,17 +54,6 @@ def memory(model: Model, task: Task, settings: Settings, device: torch.device) -
     return found
 
 
-def step_memory(model: Model, task: Task, settings: Settings, device: torch.device) -> Figures:
-    """The most bytes that are held at once beyond the weights in both passes over one batch of the run's own
-    size: `step_bytes`. A batch that is accumulated is one of several; each is over before the next begins."""
-    pass_ = _pass(model, task, settings, device, settings.batch, settings.context)
-    pass_(True)
-    model.zero_grad()
-    found = {"step_bytes": float(_peak(pass_, True, device))}
-    model.zero_grad()
-    return found
-
-
 def _tokens(device: torch.device) -> int:
     return TOKENS_ON_A_GPU if device.type == "cuda" else TOKENS
 

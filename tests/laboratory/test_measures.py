@@ -8,7 +8,7 @@ import torch
 from torch import nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from laboratory.study import timed
+from laboratory.study import measures, timed
 from laboratory.study.measures import LENGTHS, MEASURES, TIMED, predictions
 from laboratory.study.model import Recipe, build
 from laboratory.study.timed import AllocatedBytes
@@ -87,6 +87,26 @@ def test_beyond_reads_the_same_tokens_in_longer_windows(studied):
             total += float(Objective(model, 0.0)(None, window)[1])
         assert found[f"loss_{times}x"] == pytest.approx(total / (windows * 32), rel=1e-5)
     assert set(found) == {"loss_1x", "loss_2x", "loss_4x"}
+
+
+def test_lengths_read_the_same_text_and_positions_add_up_to_the_longest(studied, monkeypatch):
+    monkeypatch.setattr(measures, "READ", (8, 16, 32))
+    model, task, settings, _ = studied({"positions": "rope"})
+    found = MEASURES["lengths"](model, task, settings, HERE)
+    beyond = MEASURES["beyond"](model, task, settings, HERE)
+    for times in (1, 2, 4):
+        assert found[f"read_{8 * times}"] == pytest.approx(beyond[f"loss_{times}x"], rel=1e-5)
+    parts = (found["at_8"] + found["at_16"] + 2 * found["at_32"]) / 4
+    assert parts == pytest.approx(found["read_32"], rel=1e-5)
+    assert found["at_8"] == pytest.approx(first_of_each(model, task), rel=1e-5)
+
+
+def first_of_each(model, task):
+    """The loss of the first 8 of every 32 tokens."""
+    text = task._validation
+    starts = range(0, (len(text) - 1) // 32 * 32, 32)
+    total = sum(float(Objective(model, 0.0)(None, text[i : i + 9].unsqueeze(0))[1]) for i in starts)
+    return total / (8 * len(starts))
 
 
 def test_learned_positions_have_no_loss_beyond_their_end(studied):
@@ -268,19 +288,6 @@ def test_speed_and_memory_at_each_length(studied, recipe, monkeypatch):
     assert all(one.equal(before[name]) for name, one in model.state_dict().items())
     assert all(one.grad is None for one in model.parameters())
     assert not model.training
-
-
-def test_memory_of_a_step_is_that_of_its_own_batch(studied):
-    model, task, settings, device = studied()
-    gradients = 4 * sum(one.numel() for one in model.parameters())
-
-    def held(batch):
-        changed = settings.but({"batch": batch})
-        return TIMED["step_memory"](model, task, changed, device)["step_bytes"]
-
-    assert gradients < held(1) < held(4) < held(8)
-    assert held(8) - held(4) == pytest.approx(4 * (held(5) - held(4)), rel=0.05)
-    assert all(one.grad is None for one in model.parameters()) and not model.training
 
 
 @pytest.mark.usefixtures("_short")

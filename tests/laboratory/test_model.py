@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from laboratory.study.layers import Windowed
+from laboratory.study.layers import Rotary, Windowed
 from laboratory.study.model import Recipe, build, gated_width
 from tests.training.conftest import small
 from training.data.vocabulary import Languages, Symbols
@@ -18,6 +18,7 @@ from variants.activations import SwiGLU
 from variants.llama import LLaMA, LLaMAConfig
 from variants.mamba import Mamba
 from variants.moe import MixtureOfExperts
+from variants.rope import apply_rope, rope_angles
 from variants.sliding_window import sliding_window_mask
 
 WORDS = Symbols([f"w{n}" for n in range(13)], " ")
@@ -33,6 +34,8 @@ RECIPES = {
     "gelu": {"activation": "gelu"},
     "gelu by tanh": {"activation": "gelu_tanh"},
     "mish": {"activation": "mish"},
+    "swish": {"activation": "swish"},
+    "bilinear": {"activation": "bilinear"},
     "swiglu": SWIGLU,
     "learned": {"positions": "learned"},
     "t5": {"positions": "t5"},
@@ -46,6 +49,10 @@ RECIPES = {
     "window, turned": {"attention": "window", "window": 4, "positions": "rope"},
     "linear": {"attention": "linear"},
     "flash": {"attention": "flash"},
+    "fused": {"attention": "fused"},
+    "convolved": {"attention": "convolved", "positions": "rope"},
+    "qk-norm": {"qk_norm": True, "positions": "rope"},
+    "seen through a window": {"positions": "rope", "longer": "window"},
     "flash, turned": {"attention": "flash", "positions": "rope"},
     "mamba": {"attention": "mamba", **LATE},
     "experts": {**SWIGLU, "experts": 4},
@@ -109,8 +116,8 @@ def test_a_gpu_says_the_same(recipe):
 
 @pytest.mark.parametrize(
     "recipe",
-    [one for one in RECIPES.values() if one.get("positions") != "learned"],
-    ids=[name for name in RECIPES if name != "learned"],
+    [one for one in RECIPES.values() if one.get("positions") != "learned" and "longer" not in one],
+    ids=[name for name in RECIPES if name not in ("learned", "seen through a window")],
 )
 def test_it_reads_more_than_it_was_trained_on(recipe):
     model = made(recipe)
@@ -118,6 +125,55 @@ def test_it_reads_more_than_it_was_trained_on(recipe):
     with torch.no_grad():
         torch.testing.assert_close(model(long)[:, :16], model(long[:, :16]), rtol=1e-9, atol=1e-9)
     assert model.longest is None or model.longest > 70
+
+
+@pytest.mark.parametrize("longer", ["linear", "llama3", "yarn", "window"])
+def test_a_text_of_the_trained_length_is_read_as_ever_and_a_longer_one_is_not(longer):
+    kept, changed = (made({"positions": "rope", "longer": one}) for one in ("kept", longer))
+    text = tokens(length=40)
+    with torch.no_grad():
+        assert torch.equal(changed(text[:, :16]), kept(text[:, :16]))
+        assert not torch.allclose(changed(text)[:, 20:], kept(text)[:, 20:], atol=1e-4)
+
+
+def test_positions_are_interpolated():
+    stretched = Rotary(8, 16, "linear").double()
+    x = torch.randn(1, 2, 64, 8, dtype=torch.float64)  # four times the trained length
+    closer = apply_rope(x, rope_angles(8, 64) / 4, layout="halves")
+    torch.testing.assert_close(stretched(x), closer, rtol=1e-5, atol=1e-5)
+
+
+def test_yarn_sharpens_and_keeps_the_fast_angles():
+    x = torch.ones(1, 1, 4096, 8, dtype=torch.float64)
+    found = Rotary(8, 1024, "yarn").double()(x)
+    temperature = 0.1 * math.log(4) + 1
+    torch.testing.assert_close(found.norm(dim=-1), temperature * x.norm(dim=-1))
+    kept = apply_rope(x, rope_angles(8, 4096).float(), layout="halves")[..., 0]
+    torch.testing.assert_close(found[..., 0] / temperature, kept, rtol=1e-4, atol=1e-4)
+
+
+def test_a_window_hides_what_is_farther_than_any_trained_distance():
+    model = made({"positions": "rope", "longer": "window"}, layers=1)
+    text = tokens(length=40)
+    changed = text.clone()
+    changed[:, 0] = (text[:, 0] + 1) % 13
+    with torch.no_grad():
+        same = (model(text) == model(changed)).all(dim=-1).all(dim=0)
+    assert not same[:15].any() and same[15:].all()
+
+
+def test_the_fused_kernel_is_full_attention():
+    full, fused = (made({"attention": one, "positions": "rope"}) for one in ("full", "fused"))
+    with torch.no_grad():
+        torch.testing.assert_close(fused(tokens()), full(tokens()), rtol=1e-9, atol=1e-9)
+
+
+def test_qk_norm_makes_scores_independent_of_the_size_of_queries():
+    model = made({"qk_norm": True})
+    with torch.no_grad():
+        before = model(tokens())
+        model.blocks[0].self_attn.w_q.weight.mul_(100)
+        torch.testing.assert_close(model(tokens()), before, rtol=1e-3, atol=1e-3)
 
 
 def test_learned_positions_end():

@@ -51,9 +51,11 @@ ASKED: dict[str, Any] = {
         {"kind": "differences", "y": "loss"},
         {"kind": "curves", "y": "loss"},
         {"kind": "scatter", "x": "loss", "y": "accuracy"},
+        {"kind": "lengths", "y": "read"},
     ],
     "why": {"accuracy": "Nobody counted."},
 }
+THOUSAND = {**ASKED["settings"], "steps": 1000}
 LANGUAGE = {**ASKED["settings"], "data": "text.txt"}
 # Of each seed: what the seed does to all variants, and what else it does to this one.
 SHARED = (0.00, 0.05, -0.04)
@@ -80,6 +82,7 @@ def results(one: Study, change: Change | None = None) -> Results:
         name, seed = cell.variant, cell.seed
         loss = 2 + SHIFT[name] + SHARED[seed] + OWN[name][seed]
         figures = {"loss": loss, "accuracy": 1 - loss / 4, "cache": 1024.0, "parameters": 1000.0}
+        figures |= {"read_64": loss, "read_128": loss + 0.1}
         figures["cache"] *= {"narrow": 1, "wide": 2, "deep": 4}[name]
         if change is not None:
             change(name, seed, figures)
@@ -461,7 +464,7 @@ def test_what_counting_gives_is_in_every_picture_of_a_loss(tmp_path: Path) -> No
     files = drawn(one, seen, tmp_path)
     for name, body in files.items():
         y = name.partition("_")[0]
-        assert (b"bigram" in body) == (y == "loss" and "differences" not in name), name
+        assert (b"bigram" in body) == (y in ("loss", "read") and "differences" not in name), name
     assert not any(b"bigram" in body for body in drawn(one, results(one), tmp_path / "b").values())
 
 
@@ -532,6 +535,50 @@ def test_results_with_more_seeds_are_reported_with_all_of_them(studies: Path) ->
 def test_a_study_without_results_is_not_on_the_page(studies: Path) -> None:
     (studies / "width" / "results.json").unlink()
     assert "Does width help?" not in document.index()
+
+
+# --- At equal time --------------------------------------------------------------------------------
+
+
+def timed(one: Study, seconds: dict[str, float], change: Change | None = None) -> Results:
+    found = results(one, change)
+    cells = [
+        dataclasses.replace(cell, timed={"step_core_seconds": seconds[cell.variant]})
+        for cell in found.cells
+    ]
+    return dataclasses.replace(found, cells=cells)
+
+
+def test_a_difference_is_told_at_equal_time_as_well() -> None:
+    def change(variant: str, seed: int, figures: dict[str, float]) -> None:
+        figures["loss"] = 2 + SHARED[seed] - {"narrow": 0.0, "wide": 0.1, "deep": 0.2}[variant]
+
+    one = simple(twice="deep", variants={"narrow": {}, "wide": {"d_ff": 4096}}, settings=THOUSAND)
+    told = document.report(one, timed(one, {"narrow": 0.1, "wide": 0.4, "deep": 0.1}, change))
+    assert "the loss of `narrow` is lower by 0.200 (0.200 to 0.200)" in told
+    # Half a doubling; at four times the time the baseline would have gained two doublings.
+    assert "| `wide` | 1.4 | 4.0 | +0.300 (+0.300 to +0.300) |" in told
+    assert "- `deep`" not in told and "`deep` by" not in told
+
+
+def test_without_twice_the_steps_only_the_times_are_told() -> None:
+    one = simple()
+    told = document.report(one, timed(one, {"narrow": 0.1, "wide": 0.15, "deep": 0.05}))
+    assert "worth was not measured" in told
+    assert "(medians over the seeds): `wide` 1.5, `deep` 0.50." in told
+
+
+def test_a_pair_is_compared_as_well() -> None:
+    one = simple(pairs={"deep": "wide"})
+    told = document.report(one, results(one))
+    assert "- `deep` against `wide`: worse: +0.10 (+0.05 to +0.14)." in told
+
+
+def test_trials_are_told_with_what_is_nearly_best() -> None:
+    one = simple(task="text", settings=LANGUAGE, learning_rates=[1, 2, 4])
+    trials = {"narrow": {1.0: [2.0, 2.2], 2.0: [2.1, 2.18], 4.0: [NAN, 2.0]}}
+    found = dataclasses.replace(results(one), rates={"narrow": 1.0}, trials=trials)
+    assert "| `narrow` | 2.10 | 2.14 | — | 1, 2 |" in document.report(one, found)
 
 
 # --- Digits ---------------------------------------------------------------------------------------

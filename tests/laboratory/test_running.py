@@ -131,6 +131,22 @@ def test_more_seeds_are_run_and_what_is_there_is_not(small: Study, tmp_path: Pat
     assert not list((tmp_path / "again").glob("width/*=*"))
 
 
+@pytest.mark.by_turn
+def test_a_variant_that_was_added_is_run_and_chosen_for_alone(tmp_path: Path) -> None:
+    asked = {**STUDY, "learning_rates": [0.5, 1], "settings": {**STUDY["settings"], "steps": 4}}
+    whole = run(description.of(asked, "width", tmp_path / "study.yaml"), tmp_path / "here")
+    variants = {**STUDY["variants"], "wider": {"d_ff": 64}}
+    more = description.of({**asked, "variants": variants}, "width", tmp_path / "study.yaml")
+    assert more.asked != whole.made["asked"] == more.asked_of(["narrow", "wide"])
+    runs = tmp_path / "more"
+    extended = runner.run(more, "cpu", 1, None, SILENT, runs, known=whole)
+    assert {one.name.partition(",")[0] for one in runs.glob("width/*=*")} == {"wider"}
+    assert set(extended.rates) == {"narrow", "wide", "wider"} == set(extended.trials)
+    assert extended.trials["wide"] == whole.trials["wide"]
+    assert extended.made["asked"] == more.asked
+    assert str(extended.made["extended"]).startswith("wider, seeds 0, 1, 2 with commit ")
+
+
 def test_results_of_different_settings_are_not_extended(small: Study, tmp_path: Path) -> None:
     settings = {**STUDY["settings"], "steps": 2}
     other = description.of({**STUDY, "settings": settings}, "width", tmp_path / "study.yaml")

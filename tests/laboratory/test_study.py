@@ -61,7 +61,7 @@ def test_a_variant_keeps_no_small_width_in_the_full_size(name: str) -> None:
     """But for the study whose variants are its sizes."""
     found = description.read(name, full=True)
     widths = {cell.settings.d_model for cell in found.cells}
-    assert len(widths) == 1 or found.analysis == "scaling"
+    assert len(widths) == 1 or found.analysis == "scaling" or "d_model" in found.points[0]
 
 
 def test_what_is_left_out() -> None:
@@ -81,6 +81,8 @@ def test_what_is_left_out() -> None:
         (changed(sedes=[1]), "no 'sedes'"),
         ({"question": "Why?"}, "lacks baseline, equal"),
         (changed(baseline="slim"), "baseline must be one of narrow, wide, not 'slim'"),
+        (changed(pairs={"wide": "slim"}), "pairs must be one of narrow, wide, not 'slim'"),
+        (changed(twice="wide"), "twice must be the name of a new variant, not 'wide'"),
         (changed(equal="luck"), "one of parameters, tokens, compute, time, not 'luck'"),
         (changed(task="juggling"), "task must be one of"),
         (changed(seeds=[0, 1]), "at least 3 different ones"),
@@ -98,6 +100,7 @@ def test_what_is_left_out() -> None:
         (changed(measures=["charm"]), "no measure 'charm'"),
         (changed(recipe={"positions": 3}), "positions must be of type str"),
         (changed(recipe={"positions": "left"}), "positions must be one of"),
+        (changed(recipe={"longer": "yarn"}), "is for positions=rope and attention=full"),
     ],
 )
 def test_what_is_wrong_is_named(found: object, told: str) -> None:

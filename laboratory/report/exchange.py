@@ -1,0 +1,129 @@
+"""What doubling the steps is worth: then a difference at equal steps can be read at equal time as well."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Iterator
+
+from laboratory.report.comparison import Compared, Side, where
+from laboratory.report.digits import number, places, signed, significant
+from laboratory.report.statistics import compare, mean_interval
+from laboratory.report.tables import lines
+from laboratory.study.description import Figure, Point
+from training.settings import Settings
+
+HEADS = "worth in steps", "time", "difference at equal time (95% interval)"
+
+
+def paragraphs(compared: Compared) -> Iterator[str]:
+    """Of the loss, or of the main figure: its exchange rate, and each difference at equal time."""
+    judged = [one for one in compared.noisy if one.better == "lower"]
+    if not compared.compares or not judged:
+        return
+    study, figure = compared.study, next((one for one in judged if one.name == "loss"), judged[0])
+    if not study.twice:
+        yield _unmeasured(compared, figure)
+        return
+    rates = []
+    rows = []
+    for point in study.points:
+        worth = compare(
+            *(compared.values(figure.name, v, point) for v in (study.twice, study.baseline))
+        )
+        if worth is None or not worth.high < 0:
+            continue  # it was not run, or twice the steps are not better
+        digits = places(worth.high - worth.mean, figure.digits)
+        low, mean, high = (number(-one, digits) for one in (worth.high, worth.mean, worth.low))
+        at = f" at {where(point)}" if point else ""
+        rates.append(f"{mean} ({low} to {high}){at}")
+        rows += [
+            _row(compared, figure, side, worth.mean)
+            for side in _rivals(compared, figure)
+            if side.point == point
+        ]
+    if not rates:
+        yield f"**At equal time.** Twice the steps, `{study.twice}`, are not better: nothing can be said."
+        return
+    tuned = ", at its own best learning rate" if study.learning_rates else ""
+    name = f"`{study.baseline}`"
+    yield (
+        f"**At equal time.** With twice the steps (`{study.twice}`{tuned}), the {figure.words} of {name} "
+        f"is lower by {'; '.join(rates)}. The table takes each doubling to be worth as much. It has the "
+        f"multiple of the steps of {name} that each difference is worth, the training time in multiples "
+        f"of that of {name}, and an estimate of the difference if {name} were trained for as much time. "
+        "These intervals are not corrected for the number of comparisons."
+    )
+    yield "\n".join(lines(["variant", *HEADS], rows))
+
+
+def _rivals(compared: Compared, figure: Figure) -> list[Side]:
+    """The variants that can be compared with the baseline, at each point that they have."""
+    sides = compared.sides(figure.name)
+    return [side for side in sides if side.against and not side.against.diverged]
+
+
+def _name(side: Side) -> str:
+    return f"`{side.variant}`{f' at {where(side.point)}' if side.point else ''}"
+
+
+def _row(compared: Compared, figure: Figure, side: Side, worth: float) -> list[str]:
+    """A variant's name, what its difference is worth, what it costs, and its difference at equal time."""
+    study = compared.study
+    own, base, longer = (
+        compared.values(figure.name, variant, side.point)
+        for variant in (side.variant, study.baseline, study.twice)
+    )
+    ratio = _ratio(compared, side.variant, side.point)
+    equal = [
+        own[seed] - base[seed] - (longer[seed] - base[seed]) * math.log2(ratio)
+        for seed in own.keys() & base.keys() & longer.keys()
+    ]
+    mean, low, high = mean_interval(equal)
+    digits = places((high - low) / 2, figure.digits)
+    told = [signed(one, digits) for one in (mean, low, high)]
+    assert side.against is not None
+    steps = significant(2 ** (side.against.mean / worth))
+    return [_name(side), steps, significant(ratio), f"{told[0]} ({told[1]} to {told[2]})"]
+
+
+def _unmeasured(compared: Compared, figure: Figure) -> str:
+    study = compared.study
+    ratios = (
+        f"{_name(side)} {significant(_ratio(compared, side.variant, side.point))}"
+        for side in _rivals(compared, figure)
+    )
+    return (
+        f"**At equal time.** What doubling the steps of `{study.baseline}` is worth was not measured. The "
+        "loss curves do not show it, because the learning rate depends on the length of the run. Training "
+        f"time in multiples of that of `{study.baseline}` (medians over the seeds): {', '.join(ratios)}."
+    )
+
+
+def _ratio(compared: Compared, variant: str, point: Point) -> float:
+    """How many times as long as the baseline a variant was trained; the median over the seeds."""
+    own, base = (_times(compared, one, point) for one in (variant, compared.study.baseline))
+    shared = [own[seed] / base[seed] for seed in own.keys() & base.keys()]
+    return statistics.median(shared) if shared else math.nan
+
+
+def _times(compared: Compared, variant: str, point: Point) -> dict[int, float]:
+    """Seconds of the training by seed: of a core where they were counted, by the clock where not."""
+    cells = compared.study.cells
+    settings = next(
+        one.settings for one in cells if one.variant == variant and dict(one.point) == point
+    )
+    on_cpu = compared.results.made["device"] == "cpu"
+    found: dict[int, float] = {}
+    for run in compared.runs(variant, point):
+        pace = run.timed.get("tokens_per_second", 0.0)
+        if on_cpu and "step_core_seconds" in run.timed:
+            found[run.seed] = settings.steps * run.timed["step_core_seconds"]
+        elif pace:
+            found[run.seed] = _tokens(settings) / pace
+    return found
+
+
+def _tokens(settings: Settings) -> int:
+    a_batch = settings.batch_tokens or settings.batch * settings.context
+    return settings.steps * settings.accumulate * a_batch
