@@ -97,23 +97,26 @@ def lengths(model: Model, task: Task, settings: Settings, device: torch.device) 
     end = (len(text) - 1) // READ[-1] * READ[-1] + 1
     if end == 1:
         return {}
-    found = {
-        f"read_{length}": _mean_loss(model, _windows(text[:end], length), device) for length in READ
+    each = {
+        length: torch.cat(
+            [
+                F.nll_loss(log_probs, wanted, reduction="none").double()
+                for log_probs, wanted in predictions(model, _windows(text[:end], length), device)
+            ]
+        )
+        for length in READ
     }
-    each = [
-        F.nll_loss(log_probs, wanted, reduction="none").view(-1, READ[-1])
-        for log_probs, wanted in predictions(model, _windows(text[:end], READ[-1]), device)
-    ]
-    by_position = torch.cat(each).double().mean(0)  # (L,)
+    found = {f"read_{length}": float(losses.mean()) for length, losses in each.items()}
+    by_position = each[READ[-1]].view(-1, READ[-1]).mean(0)  # (L,)
     for first, last in itertools.pairwise((0, *READ)):
         found[f"at_{last}"] = float(by_position[first:last].mean())
     return found
 
 
 def _windows(text: Tensor, length: int) -> list[Rows]:
-    """Windows of a text that do not overlap, as many at once as have 4 million scores in a head."""
+    """Windows of a text that do not overlap, as many at once as have a million scores in a head."""
     rows = text.unfold(0, length + 1, length)
-    return [Rows(None, some) for some in torch.split(rows, max(1, 2**22 // length**2))]
+    return [Rows(None, some) for some in torch.split(rows, max(1, 2**20 // length**2))]
 
 
 def _joined(batches: list[Rows]) -> Tensor:
