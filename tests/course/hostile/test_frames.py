@@ -218,7 +218,11 @@ def test_odd_observations_are_judged(case, damaged, raised):
     judge, check, observation = case
     _, arrived = from_bytes(to_bytes({}, observation))
     outcome = Attempt(CheckRun(arrived, raised, tuple(damaged)))
-    [result] = judge.results({check.name: outcome})
+    attempts = {check.name: outcome}
+    verdicts = judge.verdicts(attempts)
+    search = judge.search(attempts, verdicts)
+    search.look_in_batch(most_runs=1)  # a batch's 300 runs take a quarter of a minute an example
+    [result] = search.diagnosed(verdicts)
     assert result.status in STATUSES
     assert len(result.message) < 50_000
     wanted = judge.truth.right(check).seen.observation
