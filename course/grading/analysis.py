@@ -401,7 +401,7 @@ def _needed(
 
 
 MAGIC = re.compile(r"\s*[%!?]|.*\?\s*$")  # lines for Jupyter, or for a shell
-# Behind these in a cell stands Python; behind others it may be anything.
+# After these, a cell contains Python; after others, it may contain anything.
 PYTHON_MAGIC = ("%%time", "%%capture", "%%prun")
 
 

@@ -286,15 +286,15 @@ def test_by_hand(report, made_up):
     assert "Nothing in this section is a verdict or cost a point." in words
     assert "a day 2, line 1: torch.nn.<b>" in words
     assert "and 28 more" in words
-    assert "93 % 3 learners: a, <i>b, c days 1–2, 8; the same code on day 2" in words
-    assert "70 % d, e all days together" in words
+    assert "93% 3 learners: a, <i>b, c days 1–2, 8; the same code on day 2" in words
+    assert "70% d, e all days together" in words
 
 
 def test_what_the_course_gives(report, made_up):
     """Who handed in the worked solution is listed; and it is said what can be seen so, and what not."""
     given = Given("<i>a", "the worked solution", [1, 2, 3], 0.97)
     words = report(made_up.graded(made_up.learner("a"), given=[given])).text("by-hand")
-    assert "97 % <i>a and the worked solution days 1–3" in words
+    assert "97% <i>a and the worked solution days 1–3" in words
     words = report(made_up.graded(made_up.learner("a"))).text("by-hand")
     assert "No submission is the same as, or close to, the worked solution or the stub." in words
     assert "No submissions stand out in this class." in words
@@ -387,8 +387,8 @@ def test_invitations(report, feedback, made_up):
     assert page.root.find(".//*[@id='learner-1-day-1']") is None
     assert page.root.find(".//*[@id='learner-1-beyond-2']") is None  # its core comes first
     shared = made_up.graded(learner, weights=Weights(made_up.days, None, Fraction(1, 5)))
-    assert "It earns 20 % of an exercise's points." in feedback(shared).text()
-    assert "Watertight checks earn 20 % of an exercise" in report(shared).text()
+    assert "It earns 20% of an exercise's points." in feedback(shared).text()
+    assert "Watertight checks earn 20% of an exercise" in report(shared).text()
 
 
 def test_one_thing_wrong_with_the_whole_file(report, made_up):
