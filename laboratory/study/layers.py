@@ -18,7 +18,6 @@ from implementation import PositionwiseFeedForward
 from training.errors import Refused
 from variants.activations import SwiGLU, gelu, mish
 from variants.alibi import alibi_bias
-from variants.flash import flash_attention
 from variants.grouped_query import GroupedQueryAttention
 from variants.latent import QKNorm
 from variants.linear import linear_attention
@@ -44,6 +43,7 @@ ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "gelu_tanh": partial(gelu, approximate="tanh"),
     "mish": mish,
     "swish": F.silu,
+    "relu2": lambda x: torch.relu(x) ** 2,
 }
 
 # --- Positions ------------------------------------------------------------------------------------
@@ -169,11 +169,14 @@ class Fused(PositionedAttention):
     """PyTorch's own kernel, which stores no scores."""
 
     def attend(self, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
-        """From heads `(B, h, T, d_k)` to joined ones, `(B, T, d_model)`."""
+        """From queries `(B, h, T, d_k)`, keys and values `(B, G, T, d_k)` to `(B, T, d_model)`."""
+        key, value = (
+            one.repeat_interleave(self.n_heads // self.n_kv_heads, dim=1) for one in (key, value)
+        )
         return _joined(F.scaled_dot_product_attention(query, key, value, is_causal=True))
 
 
-class Convolved(PositionedAttention):
+class Convolved(Fused):
     """Before the projections, each feature is added to a weighted sum of its last four values, as Mamba's
     convolution has it (day 37)."""
 
@@ -233,14 +236,6 @@ class Linear(PositionedAttention):
     def attend(self, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
         """From heads `(B, h, T, d_k)` to joined ones, `(B, T, d_model)`."""
         return _joined(linear_attention(query, key, value, causal=True))
-
-
-class Flash(PositionedAttention):
-    """Day 33's flash attention."""
-
-    def attend(self, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
-        """From heads `(B, h, T, d_k)` to joined ones, `(B, T, d_model)`."""
-        return _joined(flash_attention(query, key, value, causal=True))
 
 
 def _joined(heads: Tensor) -> Tensor:

@@ -17,7 +17,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 import implementation
-from laboratory.study.layers import Linear, PositionedAttention, Windowed
+from laboratory.study.layers import TAPS, Convolved, Linear, PositionedAttention, Windowed
 from laboratory.study.timed import Figures, memory, speed
 from training.data.batches import Rows
 from training.data.tasks import Task
@@ -179,9 +179,9 @@ def cache(model: Model, task: Task, settings: Settings, device: torch.device) ->
     """Bytes that one sequence of T tokens leaves behind, for the next one to read: `cache_256`, and so on.
 
     By the shapes of the references, in the weights' dtype. Keys and values: 2 · G · d_k for each token and
-    layer, of the last `window` tokens in a window; a layer that tokens pass by keeps its
-    share. Linear attention keeps its sums S and Z, h · d_k · (d_k + 1); Mamba its state and what its
-    convolution saw last, D · (N + d_conv − 1).
+    layer, of the last `window` tokens in a window; before a short convolution, also what it saw last. Linear
+    attention keeps its sums S and Z, h · d_k · (d_k + 1); Mamba its state and what its convolution saw last,
+    D · (N + d_conv − 1).
     """
     size = next(model.parameters()).element_size()
     return {
@@ -201,7 +201,8 @@ def _kept(block: nn.Module, tokens: int) -> int:
             if isinstance(module, Linear):
                 return module.n_heads * d_k * (d_k + 1)
             seen = min(tokens, module.window) if isinstance(module, Windowed) else tokens
-            return 2 * module.n_kv_heads * d_k * seen
+            inputs = (TAPS - 1) * module.w_q.in_features if isinstance(module, Convolved) else 0
+            return 2 * module.n_kv_heads * d_k * seen + inputs
     raise TypeError(f"{type(block).__name__} has neither attention nor a state")
 
 

@@ -17,7 +17,6 @@ from laboratory.study.layers import (
     Bilinear,
     Convolved,
     FeedForward,
-    Flash,
     Fused,
     Learned,
     Linear,
@@ -179,12 +178,13 @@ def _attention(recipe: Recipe, settings: Settings) -> Callable[[], nn.Module]:
             return lambda: Windowed(d_model, heads, seen, rotate(), settings.context)
         case "linear", _:
             return lambda: Linear(d_model, heads, heads, rotate())
-        case ("flash" | "fused" | "convolved") as kind, _:
-            parts = {"flash": Flash, "fused": Fused, "convolved": Convolved}
-            return lambda: parts[kind](d_model, heads, heads, rotate())
+        case "full", _:
+            return lambda: PositionedAttention(d_model, heads, heads, rotate())
+        case "convolved", _:
+            return lambda: Convolved(d_model, heads, heads, rotate())
         case kind, _:
             n_kv_heads = {"grouped": recipe.groups, "multi_query": 1}.get(kind, heads)
-            return lambda: PositionedAttention(d_model, heads, n_kv_heads, rotate())
+            return lambda: Fused(d_model, heads, n_kv_heads, rotate())
 
 
 def _feed_forward(recipe: Recipe, settings: Settings) -> nn.Module:

@@ -24,21 +24,12 @@ class Recipe:
 
     normalised_by: str = among("layer", "rms", "group", "none", default="layer")
     activation: str = among(
-        *("relu", "gelu", "gelu_tanh", "mish", "swish", "bilinear", "swiglu"), default="relu"
+        *("relu", "gelu", "gelu_tanh", "mish", "swish", "relu2", "bilinear", "swiglu"),
+        default="relu",
     )
     positions: str = among("sinusoid", "learned", "t5", "rope", "alibi", "none", default="sinusoid")
     attention: str = among(
-        *(
-            "full",
-            "fused",
-            "convolved",
-            "grouped",
-            "multi_query",
-            "window",
-            "linear",
-            "mamba",
-            "flash",
-        ),
+        *("full", "fused", "grouped", "multi_query", "window", "linear", "convolved", "mamba"),
         default="full",
     )
     qk_norm: bool = False  # normalize queries and keys

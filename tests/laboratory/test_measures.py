@@ -250,6 +250,13 @@ def test_what_sees_no_further_keeps_no_more(studied, recipe, numbers):
     assert set(found.values()) == {2 * numbers * 4}
 
 
+def test_a_short_convolution_keeps_three_inputs_more(studied):
+    full, convolved = (
+        MEASURES["cache"](*studied({"attention": kind}, layers=2)) for kind in ("fused", "convolved")
+    )
+    assert {convolved[name] - full[name] for name in full} == {2 * 3 * 16 * 4}
+
+
 # --- Time and memory ------------------------------------------------------------------------------
 
 

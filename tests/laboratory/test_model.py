@@ -35,6 +35,7 @@ RECIPES = {
     "gelu by tanh": {"activation": "gelu_tanh"},
     "mish": {"activation": "mish"},
     "swish": {"activation": "swish"},
+    "squared relu": {"activation": "relu2"},
     "bilinear": {"activation": "bilinear"},
     "swiglu": SWIGLU,
     "learned": {"positions": "learned"},
@@ -48,12 +49,11 @@ RECIPES = {
     "window": {"attention": "window", "window": 4},
     "window, turned": {"attention": "window", "window": 4, "positions": "rope"},
     "linear": {"attention": "linear"},
-    "flash": {"attention": "flash"},
     "fused": {"attention": "fused"},
     "convolved": {"attention": "convolved", "positions": "rope"},
     "qk-norm": {"qk_norm": True, "positions": "rope"},
     "seen through a window": {"positions": "rope", "longer": "window"},
-    "flash, turned": {"attention": "flash", "positions": "rope"},
+    "fused, turned": {"attention": "fused", "positions": "rope"},
     "mamba": {"attention": "mamba", **LATE},
     "experts": {**SWIGLU, "experts": 4},
     "switch": {**SWIGLU, "experts": 4, "renormalized": False},
@@ -253,12 +253,6 @@ def test_it_is_llama():
     torch.testing.assert_close(said, known(tokens()).log_softmax(-1), rtol=1e-5, atol=1e-5)
 
 
-def test_flash_attention_is_full_attention():
-    full, flash = made(), made({"attention": "flash"})
-    flash.load_state_dict(full.state_dict())
-    torch.testing.assert_close(flash(tokens()), full(tokens()))
-
-
 def test_a_window_is_the_masked_attention_of_so_many_earlier_tokens():
     torch.manual_seed(0)
     layer = Windowed(16, 4, 6, nn.Identity()).double()
@@ -385,7 +379,7 @@ def test_two_mamba_blocks_stand_for_a_layer():
         ({"attention": "mamba"}, "positions=none, not sinusoid"),
         ({"attention": "mamba", **LATE, **SWIGLU, "experts": 2}, "experts must be 0"),
         ({"attention": "linear", "positions": "t5"}, "attention=full alone shows"),
-        ({"attention": "flash", "positions": "alibi"}, "attention=full alone shows"),
+        ({"attention": "fused", "positions": "alibi"}, "attention=full alone shows"),
         ({"attention": "linear", "positions": "rope"}, "needs positive features"),
         ({"attention": "window", "window": 5}, "window must be even, got 5"),
         ({"experts": 2}, "experts are of activation=swiglu, not relu"),
