@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -60,7 +61,7 @@ def study(  # as its command is called
     """Answer a question by training models: list the studies, or run one."""
     with _told(name):
         if name is None:
-            _list(jobs)
+            _list()
             return
         from laboratory.report.document import found_for, write
         from laboratory.running import runner  # torch takes a second to import
@@ -77,23 +78,21 @@ def study(  # as its command is called
         display.console().print(Text(f"The report is {written}"), soft_wrap=True)
 
 
-def _list(jobs: int | None) -> None:
-    """Print each study with its question and its cost on this machine."""
-    from laboratory.running import cost, runner
+def _list() -> None:
+    """Print each study with its question and its cost where it was run."""
+    from laboratory.running.cost import core_minutes
     from laboratory.study import description, results
 
-    processes = len(runner.places_of("cpu", jobs))
-    step = cost.yardstick()
     table = Table(box=box.SIMPLE_HEAD)
-    for column in ("study", "question", "runs", "takes here"):
+    for column in ("study", "question", "runs", "one core took"):
         table.add_column(column, overflow="fold")
     for name in description.names():
         one = description.read(name)
         try:
-            seconds = cost.seconds_here(results.read(one.folder), processes, step)
+            minutes = core_minutes(one, results.read(one.folder))
         except Refused:
-            seconds = None
-        takes = f"{max(1, round(seconds / 60))} min" if seconds else "not known"
+            minutes = math.nan
+        takes = f"{max(1, round(minutes))} min" if minutes == minutes else "not known"
         table.add_row(Text(name, "bold"), one.question, str(len(one.cells)), takes)
     display.console().print(table)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Iterator
 
 from laboratory.report.comparison import Compared, Side, where
@@ -72,14 +71,7 @@ def caveat(study: Study) -> str:
         if study.learning_rates
         else "All at one learning rate"
     )
-    return " ".join(filter(None, [f"{rates}, {seeds(study)} seeds.", study.caveat]))
-
-
-def seeds(study: Study) -> str:
-    """How many seeds its cells have: "8", or "2 to 3"."""
-    counts = Counter((cell.variant, cell.point) for cell in study.cells).values()
-    few, many = min(counts), max(counts)
-    return f"{few} to {many}" if few < many else f"{many}"
+    return " ".join(filter(None, [f"{rates}, {len(study.seeds)} seeds.", study.caveat]))
 
 
 def answers(compared: Compared) -> Iterator[str]:
@@ -194,7 +186,7 @@ def _undecided(compared: Compared, figure: Figure) -> str:
         " (in parentheses: how many seeds would bound a difference of 0)" if figure.margin else ""
     )
     return (
-        f"With {seeds(compared.study)} seeds, an open row's true difference would be found four times in "
+        f"With {len(compared.study.seeds)} seeds, an open row's true difference would be found four times in "
         f"five if it were about this large{bounds}: {', '.join(rows)}."
     )
 

@@ -59,8 +59,8 @@ class Compared:
 
     @property
     def compares(self) -> bool:
-        """Whether variants are held against the baseline; sizes are not."""
-        return self.study.analysis != "scaling" and len(self.study.variants) > 1
+        """Whether variants are held against the baseline."""
+        return len(self.study.variants) > 1
 
     def runs(self, variant: str, point: Point) -> list[CellResult]:
         """The finished runs, in the order of the seeds."""

@@ -39,14 +39,6 @@ def signed(value: float, decimals: int) -> str:
 
 
 def significant(value: float, digits: int = 2) -> str:
-    """A number that is known by its size: 1.2e+12 is 1.2 · 10¹²."""
-    if not math.isfinite(value) or value == 0:
-        return number(value, 0)
-    size = math.floor(math.log10(abs(value)))
-    if -3 <= size < 7:
-        return number(value, digits - 1 - size)
-    mantissa, _, power = f"{value:.{digits - 1}e}".partition("e")
-    return f"{mantissa} · 10{str(int(power)).translate(RAISED)}"
-
-
-RAISED = str.maketrans("0123456789-", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻")
+    """A number with so many significant digits."""
+    known = math.isfinite(value) and value != 0
+    return number(value, digits - 1 - math.floor(math.log10(abs(value))) if known else 0)

@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from laboratory.report import exchange, induction_text, report_pictures, scaling, tables
-from laboratory.report.claims import answers, caveat, counts, headline, seeds
+from laboratory.report import exchange, induction_text, report_pictures, tables
+from laboratory.report.claims import answers, caveat, counts, headline
 from laboratory.report.comparison import Compared
 from laboratory.study import description
 from laboratory.study.description import STUDIES, TRIAL_SEEDS, Study
@@ -16,7 +16,6 @@ from training.checkpoints import write_whole
 from training.errors import Refused
 
 NAME = "report.md"
-SILENT = ("asked", "yardstick")  # of what results are made with, what says nothing to a reader
 MOST_MISSING = 8  # runs that are named
 ADDED_ON = re.compile(r"machine (.+?), torch ")  # the machines of seeds that were added
 
@@ -57,7 +56,7 @@ def answer(asked: Study, results: Results) -> str:
     Raises:
         Refused: results of another study.
     """
-    return caveat(asked) if asked.analysis == "scaling" else headline(Compared(asked, results))
+    return headline(Compared(asked, results))
 
 
 def index() -> str:
@@ -100,12 +99,9 @@ def _paragraphs(compared: Compared) -> Iterator[str]:
     found = report_pictures.pictures(asked, results)
     pictures = [f"![{one.words}]({one.file})" for one in found]
     yield from pictures[:1]
-    if asked.analysis == "scaling":
-        yield from scaling.paragraphs(asked, results)
-    else:
-        yield from induction_text.paragraphs(results) if asked.analysis == "induction" else ()
-        yield from answers(compared)
-        yield from exchange.paragraphs(compared) if not asked.analysis else ()
+    yield from induction_text.paragraphs(results) if asked.of_repeats else ()
+    yield from answers(compared)
+    yield from exchange.paragraphs(compared) if not asked.of_repeats else ()
     yield from pictures[1:]
     yield from _numbers(compared)
     yield from _made(compared)
@@ -118,8 +114,8 @@ def _run(compared: Compared) -> str:
     )
     points = f" at {len(asked.points)} points" if len(asked.points) > 1 else ""
     return (
-        f"{_size(asked)} {len(compared.results.cells)} runs: {variants}{points}, with {seeds(asked)} seeds. "
-        f"Equal in all variants: {asked.equal}. {asked.held}"
+        f"{_size(asked)} {len(compared.results.cells)} runs: {variants}{points}, with {len(asked.seeds)} "
+        f"seeds. Equal in all variants: {asked.equal}. {asked.held}"
     )
 
 
@@ -190,7 +186,7 @@ def _numbers(compared: Compared) -> Iterator[str]:
 def _made(compared: Compared) -> Iterator[str]:
     asked, made = compared.study, compared.results.made
     yield "## How this was made"
-    told = "; ".join(f"{key} {made[key]}" for key in sorted(made) if key not in SILENT)
+    told = "; ".join(f"{key} {made[key]}" for key in sorted(made) if key != "asked")
     same = (
         "No single CPU model gives all of these numbers: seeds were added on a different one."
         if set(ADDED_ON.findall(str(made.get("extended", "")))) - {made["machine"]}

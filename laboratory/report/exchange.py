@@ -11,7 +11,6 @@ from laboratory.report.digits import number, places, signed, significant
 from laboratory.report.statistics import compare, mean_interval
 from laboratory.report.tables import lines
 from laboratory.study.description import Figure, Point
-from training.settings import Settings
 
 HEADS = "worth in steps", "time", "difference at equal time (95% interval)"
 
@@ -23,7 +22,7 @@ def paragraphs(compared: Compared) -> Iterator[str]:
         return
     study, figure = compared.study, next((one for one in judged if one.name == "loss"), judged[0])
     if not study.twice:
-        yield _unmeasured(compared, figure)
+        yield f"What doubling the steps of `{study.baseline}` is worth was not measured."
         return
     rates = []
     rows = []
@@ -87,19 +86,6 @@ def _row(compared: Compared, figure: Figure, side: Side, worth: float) -> list[s
     return [_name(side), steps, significant(ratio), f"{told[0]} ({told[1]} to {told[2]})"]
 
 
-def _unmeasured(compared: Compared, figure: Figure) -> str:
-    study = compared.study
-    ratios = (
-        f"{_name(side)} {significant(_ratio(compared, side.variant, side.point))}"
-        for side in _rivals(compared, figure)
-    )
-    return (
-        f"**At equal time.** What doubling the steps of `{study.baseline}` is worth was not measured. The "
-        "loss curves do not show it, because the learning rate depends on the length of the run. Training "
-        f"time in multiples of that of `{study.baseline}` (medians over the seeds): {', '.join(ratios)}."
-    )
-
-
 def _ratio(compared: Compared, variant: str, point: Point) -> float:
     """How many times as long as the baseline a variant was trained; the median over the seeds."""
     own, base = (_times(compared, one, point) for one in (variant, compared.study.baseline))
@@ -108,22 +94,14 @@ def _ratio(compared: Compared, variant: str, point: Point) -> float:
 
 
 def _times(compared: Compared, variant: str, point: Point) -> dict[int, float]:
-    """Seconds of the training by seed: of a core where they were counted, by the clock where not."""
+    """Seconds of the training by seed: of a core on the CPU, by the clock on a GPU."""
     cells = compared.study.cells
-    settings = next(
-        one.settings for one in cells if one.variant == variant and dict(one.point) == point
+    steps = next(
+        one.settings.steps for one in cells if one.variant == variant and dict(one.point) == point
     )
     on_cpu = compared.results.made["device"] == "cpu"
-    found: dict[int, float] = {}
-    for run in compared.runs(variant, point):
-        pace = run.timed.get("tokens_per_second", 0.0)
-        if on_cpu and "step_core_seconds" in run.timed:
-            found[run.seed] = settings.steps * run.timed["step_core_seconds"]
-        elif pace:
-            found[run.seed] = _tokens(settings) / pace
-    return found
-
-
-def _tokens(settings: Settings) -> int:
-    a_batch = settings.batch_tokens or settings.batch * settings.context
-    return settings.steps * settings.accumulate * a_batch
+    return {
+        run.seed: steps * run.timed["step_core_seconds"] if on_cpu else run.timed["seconds"]
+        for run in compared.runs(variant, point)
+        if not run.diverged
+    }

@@ -8,37 +8,31 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import matplotlib
-
-matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
 from laboratory.report.induction_text import by_variant
+from laboratory.report.style import COLORS, as_svg
 from laboratory.study.induction import FORMED, strongest
 from laboratory.study.repeats import SYMBOLS
 from laboratory.study.results import CellResult, Results
+from training.checkpoints import write_whole
 
 PICTURE = "heads.svg"
-COLORS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00")  # Okabe & Ito, for any eye
 WIDTH = 4.1  # inches: 390 pixels of a telephone
 BEST, CARRIER = "-", ":"  # the lines around two heads of a map
 OFF = re.compile(r"off_\d+_\d+")  # figures of a head each
 
 
-def draw(results: Results, folder: Path) -> list[Path]:
+def draw(results: Results, folder: Path) -> None:
     """Draw, for each variant, the score of every head over the steps, the loss on repeated symbols below
     it, and what switching off each head of each seed costs; as `heads.svg`.
 
     Args:
-        results: of a study with `analysis: induction`.
+        results: of a study of repeated segments.
         folder: the study's.
-
-    Returns:
-        What was drawn.
 
     Raises:
         OSError: it could not be written.
@@ -70,7 +64,7 @@ def draw(results: Results, folder: Path) -> list[Path]:
             "Frame: the best head; dotted: of the layers below, the previous-token head.",
             fontsize=7,
         )
-        return [_written(figure, folder / PICTURE)]
+        write_whole(folder / PICTURE, as_svg(figure))
 
 
 def _column(plots: Sequence[Axes], cells: Sequence[CellResult], dearest: float) -> None:
@@ -139,22 +133,5 @@ def _map(plot: Axes, cells: Sequence[CellResult], dearest: float) -> None:
 
 
 def _frame(plot: Axes, column: int, row: int, line: str) -> None:
-    square = Rectangle(
-        (column - 0.44, row - 0.42),
-        0.88,
-        0.84,
-        fill=False,
-        linewidth=1.3,
-        linestyle=line,
-        color="#d55e00",
-    )
-    plot.add_patch(square)
-
-
-def _written(figure: Figure, path: Path) -> Path:
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        figure.savefig(path, metadata={"Date": None}, facecolor="white")
-    finally:
-        plt.close(figure)
-    return path
+    style: dict[str, Any] = {"linewidth": 1.3, "linestyle": line, "color": COLORS[1]}
+    plot.add_patch(Rectangle((column - 0.44, row - 0.42), 0.88, 0.84, fill=False, **style))

@@ -22,7 +22,7 @@ def paragraphs(results: Results) -> list[str]:
     """What the numbers allow to say of each variant, and nothing else.
 
     Args:
-        results: of a study with `analysis: induction`.
+        results: of a study of repeated segments.
     """
     return [MEANING, *(sentence for cells in by_variant(results) for sentence in _told(cells))]
 

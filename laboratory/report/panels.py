@@ -16,7 +16,6 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, MaxNLocator
 
 from laboratory.report.comparison import Compared, Side, where
-from laboratory.report.digits import signed
 from laboratory.report.style import (
     INK,
     QUIET,
@@ -27,9 +26,7 @@ from laboratory.report.style import (
     logarithmic,
     looks,
     plain,
-    short,
 )
-from laboratory.study.description import Figure as Asked
 from laboratory.study.description import Picture, Point, place_of
 
 ROW = 0.29  # inches of a variant, where each has a row
@@ -40,7 +37,6 @@ LETTERS = 58  # of a line below a picture
 WIDE = 52  # letters of a line below an axis
 NARROW = 28  # letters of a line beside it
 DODGE = 0.035  # of the smallest gap between two values, from one variant to the next
-BEYOND = 5  # times the median: what is larger would flatten all else
 SOFT = "#f2ecd8"  # the margin within which a difference is too small to matter
 
 
@@ -51,7 +47,6 @@ def dots(compared: Compared, picture: Picture) -> Figure:
     """A row for each variant: each seed a dot, the mean a stroke; a panel for each point."""
     study, drawn = compared.study, looks(compared.study.variants, compared.study.baseline)
     figure, panels = _rows(compared, len(drawn))
-    highest = _roof(compared, picture)
     for plot, point in zip(panels, study.points, strict=True):
         base = compared.side(picture.y, study.baseline, point).spread
         if base is not None and not base.diverged:
@@ -61,9 +56,6 @@ def dots(compared: Compared, picture: Picture) -> Figure:
             _dots(plot, values, row, look)
             spread = compared.side(picture.y, variant, point).spread
             if spread is None or spread.diverged:
-                continue
-            if spread.mean > highest:
-                _beyond(plot, (highest, row), spread.mean, look, ">")
                 continue
             plot.plot([spread.low, spread.high], [row, row], color=look.color, linewidth=1)
             plot.vlines(spread.mean, row - 0.32, row + 0.32, INK, linewidth=1.6)
@@ -83,16 +75,15 @@ def differences(compared: Compared, picture: Picture) -> Figure:
     asked = next(one for one in study.figures if one.name == picture.y)
     figure, panels = _rows(compared, len(drawn))
     found = [one for one in compared.sides(picture.y) if one.against and not one.against.diverged]
-    ends = [_reach(side) for side in found if math.isfinite(_reach(side))]
-    widest = BEYOND * statistics.median_low(ends) if ends else math.inf
-    end = 1.1 * max(1.5 * asked.margin, *(one for one in ends if one <= widest), 1e-9)
+    reaches = [max(-side.against.low, side.against.high) for side in found if side.against]
+    end = 1.1 * max(1.5 * asked.margin, *filter(math.isfinite, reaches), 1e-9)
     for plot, point in zip(panels, study.points, strict=True):
         plot.axvspan(-asked.margin, asked.margin, color=SOFT, linewidth=0)
         plot.axvline(0, color=QUIET, linewidth=1, linestyle=":")
         for side in found:
             if side.point == point:
                 row = list(drawn).index(side.variant)
-                _difference(plot, compared, asked, side, row, drawn[side.variant], end)
+                _difference(plot, compared, picture.y, side, row, drawn[side.variant])
         _named(plot, list(drawn), where(point))
         plot.set_xlim(-end, end)
         plot.xaxis.set_major_locator(MaxNLocator(6))
@@ -270,27 +261,19 @@ def _named(plot: Axes, names: Sequence[str], title: str) -> None:
 
 
 def _difference(
-    plot: Axes, compared: Compared, asked: Asked, side: Side, row: int, look: Look, end: float
+    plot: Axes, compared: Compared, figure: str, side: Side, row: int, look: Look
 ) -> None:
-    """A variant's differences from the baseline, or an arrow to them where they are beyond the axis."""
+    """A variant's differences from the baseline, and their interval."""
     assert side.against is not None
     own, base = (
-        compared.values(asked.name, variant, side.point)
+        compared.values(figure, variant, side.point)
         for variant in (side.variant, compared.study.baseline)
     )
-    if abs(side.against.mean) > end:
-        edge = math.copysign(end, side.against.mean)
-        _beyond(plot, (edge, row), side.against.mean, look, "<" if edge < 0 else ">", signed)
-        return
     _dots(plot, [own[seed] - base[seed] for seed in own.keys() & base.keys()], row, look)
-    low, high = max(side.against.low, -end), min(side.against.high, end)
-    thick = 3.2 if side.against.claimed else 1.2
-    plot.plot([low, high], [row, row], color=INK, linewidth=thick, solid_capstyle="butt")
-
-
-def _reach(side: Side) -> float:
-    """How far from 0 the interval of a difference reaches."""
-    return max(abs(side.against.low), abs(side.against.high)) if side.against else math.inf
+    if math.isfinite(side.against.low):  # else there is a single seed
+        thick = 3.2 if side.against.claimed else 1.2
+        ends = [side.against.low, side.against.high]
+        plot.plot(ends, [row, row], color=INK, linewidth=thick, solid_capstyle="butt")
 
 
 def _line(
@@ -303,21 +286,15 @@ def _line(
     values: list[float],
 ) -> None:
     """A variant's line, a little beside the others' where they have the same value."""
-    highest = _roof(compared, picture)
     known = [side for side in sides if side.spread is not None and not side.spread.diverged]
-    inside = [side for side in known if side.spread and side.spread.mean <= highest]
-    at = [_dodged(float(side.point[picture.x]), steps, values, picture.logx) for side in inside]
-    spreads = [side.spread for side in inside if side.spread is not None]
+    at = [_dodged(float(side.point[picture.x]), steps, values, picture.logx) for side in known]
+    spreads = [side.spread for side in known if side.spread is not None]
     means = [one.mean for one in spreads]
     plot.plot(at, means, color=look.color, linestyle=look.line, marker=look.mark, markersize=5.5)
     plot.vlines(at, [one.low for one in spreads], [one.high for one in spreads], look.color, lw=1)
-    for x, side in zip(at, inside, strict=True):
+    for x, side in zip(at, known, strict=True):
         seeds = list(compared.values(picture.y, side.variant, side.point).values())
         plot.plot([x] * len(seeds), seeds, ".", color=look.color, markersize=3.5, alpha=0.7)
-    for side in known:
-        if side.spread and side.spread.mean > highest:
-            x = _dodged(float(side.point[picture.x]), steps, values, picture.logx)
-            _beyond(plot, (x, highest), side.spread.mean, look, "^")
 
 
 def _dodged(value: float, steps: float, values: list[float], log: bool) -> float:
@@ -337,22 +314,6 @@ def _curve(compared: Compared, variant: str, point: Point) -> tuple[list[int], A
     ]
     steps = sorted(set.intersection(*finite)) if finite else []
     return steps, np.array([[curve[step] for step in steps] for curve in found if curve])
-
-
-def _beyond(
-    plot: Axes,
-    at: tuple[float, float],
-    value: float,
-    look: Look,
-    mark: str,
-    words: Callable[[float, int], str] | None = None,
-) -> None:
-    """A mark at the edge for a mean that is beyond it, with its value."""
-    plot.plot(*at, mark, color=look.color, markersize=8, clip_on=False)
-    told = words(value, 2) if words else short(float(f"{value:.2g}"))
-    right, up = {">": (-9, -3), "<": (9, -3), "^": (-8, -3)}[mark]
-    side = "left" if mark == "<" else "right"
-    plot.annotate(told, at, (right, up), textcoords="offset points", ha=side, fontsize=9)
 
 
 # --- Axes -----------------------------------------------------------------------------------------
@@ -386,13 +347,9 @@ def _legend_rows(compared: Compared) -> int:
 
 
 def _scale(plot: Axes, axis: str, picture: Picture, compared: Compared) -> None:
-    """The axis of the picture's figure, cut where one variant would flatten all others, with its levels."""
+    """The axis of the picture's figure, with its levels."""
     (plot.yaxis if axis == "y" else plot.xaxis).set_major_locator(MaxNLocator(6))
     plain(plot, axis)
-    highest, drawn = _roof(compared, picture), _drawn(compared, picture)
-    if math.isfinite(highest):
-        gap = 0.05 * (highest - min(drawn))
-        _limit(plot, axis, min(drawn) - gap, highest + gap)
     asked = [one for one in compared.study.figures if one.name == picture.y]
     if asked and asked[0].unit == "nats per character":
         levels(plot, axis, compared.results.counted)
@@ -405,7 +362,7 @@ def levels(plot: Axes, axis: str, counted: dict[str, float]) -> None:
     bigram, unigram = counted["bigram"], counted["unigram"]
     low, high = plot.get_ylim() if axis == "y" else plot.get_xlim()
     low, high = min(low, bigram - 0.04 * (high - low)), max(high, bigram + 0.08 * (high - low))
-    _limit(plot, axis, low, high)
+    (plot.set_ylim if axis == "y" else plot.set_xlim)(low, high)
     words = {bigram: "bigram", unigram: "unigram"}
     if unigram > high:
         arrow = "↑" if axis == "y" else "→"
@@ -425,26 +382,6 @@ def _below(plot: Axes, words: str) -> None:
     plot.set_xlabel(textwrap.fill(words, WIDE))
 
 
-def _limit(plot: Axes, axis: str, low: float, high: float) -> None:
-    (plot.set_ylim if axis == "y" else plot.set_xlim)(low, high)
-
-
-def _roof(compared: Compared, picture: Picture) -> float:
-    """The largest value that the axis shows; ∞ where all are near enough to each other."""
-    values = _drawn(compared, picture)
-    most = BEYOND * statistics.median(values) if values else 0.0
-    return math.inf if max(values, default=0.0) <= most else max(v for v in values if v <= most)
-
-
-def _drawn(compared: Compared, picture: Picture) -> list[float]:
-    runs = (
-        compared.values(picture.y, v, p)
-        for v in compared.study.variants
-        for p in compared.study.points
-    )
-    return [value for run in runs for value in run.values() if math.isfinite(value) and value > 0]
-
-
 def _finish(
     figure: Figure,
     compared: Compared,
@@ -459,17 +396,8 @@ def _finish(
         told = textwrap.fill(words or words_of(compared, picture.y), NARROW)
         figure.supylabel(told, fontsize=10.5)
     lost = list(_not_drawn(compared, picture))
-    highest = _roof(compared, picture)
-    beyond = [
-        f"{side.variant}{f' at {where(side.point)}' if side.point else ''} "
-        f"(up to {short(float(f'{side.spread.high:.2g}'))})"
-        for side in compared.sides(picture.y)
-        if side.spread is not None and side.spread.high > highest
-    ]
-    notes = [f"not drawn: {'; '.join(lost)}"] if lost else []
-    notes += [f"beyond the axis: {'; '.join(beyond)}"] if beyond else []
-    if notes:
-        _note(figure, notes)
+    if lost:
+        _note(figure, [f"not drawn: {'; '.join(lost)}"])
 
 
 def _note(figure: Figure, notes: Sequence[str]) -> None:

@@ -31,7 +31,7 @@ def noisy(compared: Compared, figure: Figure) -> Iterator[str]:
 
 
 def exact(compared: Compared, figures: Sequence[Figure]) -> Iterator[str]:
-    """Figures that no seed changes, a column each, without the parts of the point that change none."""
+    """Figures that no seed changes, a column each."""
     yield from _side_by_side(compared, figures, _alike)
 
 
@@ -65,32 +65,13 @@ def _side_by_side(
     yield from _table(compared.study, [figure.label for figure in figures], rows)
 
 
-def _table(study: Study, heads: list[str], rows: list[tuple[Side, list[str]]]) -> Iterator[str]:
+def _table(study: Study, heads: list[str], rows: Iterable[tuple[Side, list[str]]]) -> Iterator[str]:
     keys = list(study.points[0])
-    for key in list(keys):
-        kept = [one for one in keys if one != key]
-        if len(_told_apart(rows, keys)) > len(_told_apart(rows, kept)) == _sets(rows, kept):
-            keys = kept
-    told = _told_apart(rows, keys)
-    yield from lines(
-        [*keys, "variant", *heads], ([*where, *cells] for where, cells in told), len(keys) + 1
-    )
-
-
-def _told_apart(
-    rows: list[tuple[Side, list[str]]], keys: list[str]
-) -> list[tuple[tuple[str, ...], tuple[str, ...]]]:
-    """The rows, with equal ones once."""
     told = (
-        ((*(str(side.point[key]) for key in keys), f"`{side.variant}`"), tuple(cells))
+        [*(str(side.point[key]) for key in keys), f"`{side.variant}`", *cells]
         for side, cells in rows
     )
-    return list(dict.fromkeys(told))
-
-
-def _sets(rows: list[tuple[Side, list[str]]], keys: list[str]) -> int:
-    """How many rows there can be, if nothing but these keys and the variant matters."""
-    return len({where for where, _ in _told_apart(rows, keys)})
+    yield from lines([*keys, "variant", *heads], told, len(keys) + 1)
 
 
 def lines(heads: list[str], rows: Iterable[list[str]], names: int = 1) -> Iterator[str]:

@@ -66,22 +66,8 @@ def _code() -> str:
                 node.exc.args, node.exc.keywords = [], []
             if isinstance(node, ast.ImportFrom):
                 node.module = None  # what is imported counts; where it is stored may change
-        texts.append(_dumped(tree))
+        texts.append(ast.dump(tree))
     return hashlib.sha256("\n".join(sorted(texts)).encode()).hexdigest()
-
-
-def _dumped(node: object) -> str:
-    """Syntax as text. Versions of Python add fields, which are empty in older code: those are left out."""
-    if isinstance(node, ast.AST):
-        given = [
-            (name, one) for name, one in ast.iter_fields(node) if one is not None and one != []
-        ]
-        return (
-            f"{type(node).__name__}({', '.join(f'{name}={_dumped(one)}' for name, one in given)})"
-        )
-    if isinstance(node, list):
-        return f"[{', '.join(map(_dumped, node))}]"
-    return repr(node)
 
 
 def _needed(start: Path) -> dict[Path, ast.Module]:

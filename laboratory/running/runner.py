@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import subprocess
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import timedelta
@@ -17,7 +17,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn
 
 from laboratory.running.cell import load
-from laboratory.running.cost import weight, yardstick
+from laboratory.running.cost import weight
 from laboratory.running.digests import ROOT, digest_of
 from laboratory.running.machine import kind_of
 from laboratory.running.workers import Job, JobResult, perform_all
@@ -67,7 +67,6 @@ def run(
     folder = runs / study.name
     old = known.cells if known else []
     with _alone(folder, study.name):
-        step = yardstick()
         chosen = known.rates if known else {}
         left = [cell for cell in study.trials if cell.place not in chosen]
         tried = _tried(left, places, data_dir, folder, console)
@@ -82,7 +81,7 @@ def run(
         planned, fingerprint = _planned(cells, places[0], data_dir, folder)
         seen = [*old, *_performed(planned, places, console)]
         levels = known.counted if known else counted(load(_located(cells[0], data_dir)))
-    made = _made(places[0], begun, fingerprint, step) | {"asked": study.asked}
+    made = _made(places[0], begun, fingerprint) | {"asked": study.asked}
     if known:
         seeds = ", ".join(map(str, sorted({cell.seed for cell in cells})))
         new = ", ".join(one for one in study.variants if one not in before)
@@ -122,8 +121,8 @@ def _best(tried: Mapping[float, Sequence[float]]) -> float:
 
 
 def _extended(
-    old: Mapping[str, str | int | float], new: Mapping[str, str | int | float], runs: str
-) -> dict[str, str | int | float]:
+    old: Mapping[str, str | int], new: Mapping[str, str | int], runs: str
+) -> dict[str, str | int]:
     """Where results come from to which runs were added, perhaps on a different machine."""
     if not runs:
         return dict(old)
@@ -139,9 +138,8 @@ def _extended(
 @contextmanager
 def _alone(folder: Path, name: str) -> Iterator[None]:
     """Hold the folder's lock, so that no other process writes into it."""
-    lock = FileLock(
-        folder / ".lock", timeout=0
-    )  # the system takes it back, however its holder ends
+    # The system takes the lock back, however its holder ends.
+    lock = FileLock(folder / ".lock", timeout=0)
     try:
         folder.mkdir(parents=True, exist_ok=True)
         lock.acquire()
@@ -197,10 +195,9 @@ def _performed(planned: list[Job], places: Sequence[str], console: Console) -> l
         console.print(f"{len(finished)} of {len(planned)} cells are finished already")
     seen = {job.cell.name: job.read() for job in finished}
     failed: list[JobResult] = []
-    showing = StudyProgress([job.cell for job in left], len(places), console)
-    with showing:
+    with _showing([job.cell for job in left], console) as ended:
         for done in perform_all(left, places, THREADS):
-            showing.ended(done)
+            ended(done)
             if done.seen is None:
                 failed.append(done)
             else:
@@ -211,52 +208,38 @@ def _performed(planned: list[Job], places: Sequence[str], console: Console) -> l
     return [seen[name] for name in sorted(seen)]
 
 
-class StudyProgress:
-    """Show the progress of a study, and the time that is left.
+@contextmanager
+def _showing(cells: list[Cell], console: Console) -> Iterator[Callable[[JobResult], None]]:
+    """What shows one more cell as ended, and the time that is left: a bar in a terminal, else a line now and
+    then."""
+    total, done, weighed = sum(map(weight, cells)), 0, 0.0
+    began = told = time.perf_counter()
+    bar = Progress(
+        *(TextColumn("{task.description}"), BarColumn()),
+        console=console,
+        transient=True,
+        disable=not (cells and console.is_terminal),
+    )
+    task = bar.add_task(f"{len(cells)} cells", total=total)
 
-    Args:
-        cells: the ones to run.
-        processes: side by side.
-        console: where it is shown: a bar in a terminal, else a line now and then.
-    """
+    def ended(job: JobResult) -> None:
+        nonlocal done, weighed, told
+        done, weighed, now = done + 1, weighed + weight(job.job.cell), time.perf_counter()
+        left = timedelta(seconds=round((now - began) * (total / weighed - 1)))
+        words = f"{done} of {len(cells)} cells, about {left} left"
+        bar.update(task, completed=weighed, description=words)
+        if not console.is_terminal and (done == len(cells) or now - told > PLAIN_EVERY):
+            told = now
+            console.print(words)
 
-    def __init__(self, cells: list[Cell], processes: int, console: Console):
-        self._cells, self._console = cells, console
-        self._done, self._weight = 0, 0.0
-        self._total = sum(map(weight, cells))
-        self._began = self._told = time.perf_counter()
-        columns = TextColumn("{task.description}"), BarColumn()
-        self._bar = Progress(*columns, console=console, transient=True)
-        self._task = self._bar.add_task(f"{len(cells)} cells", total=self._total)
-
-    def __enter__(self) -> None:
-        if self._console.is_terminal and self._cells:
-            self._bar.start()
-
-    def __exit__(self, *_: object) -> None:
-        if self._bar.live.is_started:  # else it would print an empty line
-            self._bar.stop()
-
-    def ended(self, done: JobResult) -> None:
-        """One more is."""
-        self._done += 1
-        self._weight += weight(done.job.cell)
-        now = time.perf_counter()
-        left = (now - self._began) * (self._total / self._weight - 1)
-        words = (
-            f"{self._done} of {len(self._cells)} cells, about {timedelta(seconds=round(left))} left"
-        )
-        self._bar.update(self._task, completed=self._weight, description=words)
-        last = self._done == len(self._cells)
-        if not self._console.is_terminal and (last or now - self._told > PLAIN_EVERY):
-            self._told = now
-            self._console.print(words)
+    with bar:
+        yield ended
 
 
 # --- Where they come from -------------------------------------------------------------------------
 
 
-def _made(place: str, begun: str, fingerprint: str, step: float) -> dict[str, str | int | float]:
+def _made(place: str, begun: str, fingerprint: str) -> dict[str, str | int]:
     device = torch.device(place)
     return {
         "torch": torch.__version__,
@@ -265,7 +248,6 @@ def _made(place: str, begun: str, fingerprint: str, step: float) -> dict[str, st
         "threads": THREADS,
         "commit": begun,
         "data": fingerprint,
-        "yardstick": round(step, 6),
     }
 
 

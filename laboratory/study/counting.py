@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import torch
-from torch import Tensor
 
 from training.data.tasks import Task, Text
 
@@ -21,22 +20,14 @@ def counted(task: Task) -> dict[str, float]:
     size = len(task.languages.target)
     singles, pairs = torch.full((size,), ADDED), torch.full((size, size), ADDED)
     singles += torch.bincount(task.learned, minlength=size)
-    pairs.view(-1).add_(torch.bincount(_pairs(task.learned, size), minlength=size**2))
-    held_out = torch.cat([_windows(rows.target) for rows in task.held_out("validation")])
-    before, after = held_out.T
+    neighbors = task.learned[:-1] * size + task.learned[1:]
+    pairs.view(-1).add_(torch.bincount(neighbors, minlength=size**2))
+    held_out = [rows.target for rows in task.held_out("validation")]
+    before = torch.cat([rows[:, :-1].flatten() for rows in held_out])
+    after = torch.cat([rows[:, 1:].flatten() for rows in held_out])
     unigram = (singles / singles.sum()).log()
     bigram = (pairs / pairs.sum(1, keepdim=True)).log()
     return {
         "unigram": round(-float(unigram[after].double().mean()), 4),
         "bigram": round(-float(bigram[before, after].double().mean()), 4),
     }
-
-
-def _windows(rows: Tensor) -> Tensor:
-    """Each token of `(B, T)` with its successor, `(B · (T − 1), 2)`."""
-    return torch.stack([rows[:, :-1].flatten(), rows[:, 1:].flatten()], dim=1)
-
-
-def _pairs(tokens: Tensor, size: int) -> Tensor:
-    """A number for each pair of neighbors."""
-    return tokens[:-1] * size + tokens[1:]

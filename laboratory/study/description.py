@@ -21,7 +21,7 @@ learning_rates: [0.5, 1, 2]                         # factors; each variant runs
 measures: [loss]
 figures: {loss: {words: loss, unit: nats per character, better: lower, digits: 3, margin: 0.01}}
 pictures: [{kind: against, x: layers, y: loss}]
-why: {loss_4x: Learned positions end at the trained length.}
+why: {read_256: Learned positions end at the trained length.}
 full: {settings: {d_model: 512}, seeds: [0, 1, 2]}  # what `--full` has in their place
 """
 
@@ -48,7 +48,6 @@ STUDIES = Path(__file__).resolve().parents[1] / "studies"
 REPEATS = "repeats"
 EQUAL = ("parameters", "tokens", "compute", "time")
 KINDS = ("against", "dots", "differences", "curves", "scatter", "lengths")
-ANALYSES = ("", "scaling", "induction")
 BETTER = ("lower", "higher", "")
 LEAST_SEEDS = 3  # fewer cannot separate anything
 KEYS = {
@@ -64,7 +63,7 @@ KEYS = {
         "seeds",
     ),
     *("equal", "held", "answer", "caveat", "learning_rates", "measures", "figures", "pictures"),
-    *("analysis", "why", "full", "twice", "pairs"),
+    *("why", "full", "twice", "pairs"),
 }
 COMPUTES = (
     *("task", "settings", "recipe", "variants", "grid", "leave_out", "measures", "learning_rates"),
@@ -155,7 +154,6 @@ class Study:
     seeds: tuple[int, ...]
     figures: tuple[Figure, ...]
     pictures: tuple[Picture, ...]
-    analysis: str
     answer: str
     """The answer in a sentence or two, without figures; may be empty."""
     caveat: str
@@ -167,6 +165,11 @@ class Study:
     computes: dict[str, Any]
     """The keys of study.yaml that runs depend on, but for the seeds."""
     cells: tuple[Cell, ...]
+
+    @property
+    def of_repeats(self) -> bool:
+        """Whether its models read repeated segments, and their heads are looked at."""
+        return self.cells[0].task == REPEATS
 
     @property
     def rivals(self) -> tuple[str, ...]:
@@ -289,7 +292,6 @@ def _of(found: Any, name: str, full: bool, least: int) -> Study:
     for one in itertools.chain(*pairs.items()):
         _among(one, "pairs", variants)
     _among(found["equal"], "equal", EQUAL)
-    _among(found.get("analysis", ""), "analysis", ANALYSES)
     _among(found["task"], "task", (*TASKS, REPEATS))
     figures = tuple(_figures(found.get("figures", {})))
     seeds = _seeds(found["seeds"])
@@ -310,7 +312,6 @@ def _of(found: Any, name: str, full: bool, least: int) -> Study:
         seeds=seeds,
         figures=figures,
         pictures=tuple(_pictures(found.get("pictures", []))),
-        analysis=str(found.get("analysis", "")),
         answer=str(found.get("answer", "")),
         caveat=str(found.get("caveat", "")),
         learning_rates=_rates(found.get("learning_rates", []), found["task"]),

@@ -17,7 +17,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from laboratory.study.layers import PositionedAttention
+from laboratory.study.layers import Fused, PositionedAttention
 from laboratory.study.repeats import SYMBOLS, Repeated, Repeats
 from training.data.tasks import Task
 from training.errors import Refused
@@ -41,9 +41,10 @@ def attentions(model: Model) -> list[PositionedAttention]:
         Refused: a model that has others.
     """
     found = [module for module in model.modules() if isinstance(module, PositionedAttention)]
-    if not found or any(type(one) is not PositionedAttention for one in found):
+    if not found or any(type(one) not in (PositionedAttention, Fused) for one in found):
         raise Refused(
-            "Heads are looked at in a model with attention=full, and positions that are not t5 or alibi"
+            "Heads are looked at in a model with attention=full, fused, grouped or multi_query, and "
+            "positions that are not t5 or alibi"
         )
     return found
 

@@ -27,7 +27,6 @@ from training.settings import Settings
 from variants.mamba import Mamba
 from variants.moe import MixtureOfExperts
 
-BEYOND = (1, 2, 4)  # times the trained context
 READ = (64, 128, 256, 512, 1024)  # characters, whatever the trained context
 LENGTHS = (256, 1024, 4096)  # tokens that a cache holds
 BINS = 15  # of confidence, as Guo et al. 2017 have them
@@ -72,42 +71,25 @@ def loss(model: Model, task: Task, settings: Settings, device: torch.device) -> 
     return {"loss": _mean_loss(model, task.held_out("validation"), device)}
 
 
-def beyond(model: Model, task: Task, settings: Settings, device: torch.device) -> Figures:
-    """The loss where 1, 2 and 4 times the trained context is read at once: `loss_1x`, `loss_2x`, `loss_4x`.
-
-    Windows do not overlap, as in Press et al. 2021, *Train Short, Test Long*, §2.2. All three are of the same
-    tokens. A model that cannot read that many tokens lacks the figure.
-    """
-    text = _joined(task.held_out("validation"))
-    most = settings.context * max(BEYOND)
-    windows = (len(text) - 1) // most
-    found: Figures = {}
-    for times in BEYOND:
-        length = settings.context * times
-        if windows and (model.longest is None or length <= model.longest):
-            batches = _windows(text[: windows * most + 1], length)
-            found[f"loss_{times}x"] = _mean_loss(model, batches, device)
-    return found
-
-
 def lengths(model: Model, task: Task, settings: Settings, device: torch.device) -> Figures:
     """The loss where L characters are read at once, `read_L`, all of the same text; and by the position in
-    the longest windows: `at_L` from position L / 2 to L, `at_64` from the first."""
+    the longest windows: `at_L` from position L / 2 to L, `at_64` from the first.
+
+    Windows do not overlap, as in Press et al. 2021, *Train Short, Test Long*, §2.2. A model that cannot read
+    so many lacks the figure.
+    """
     text = _joined(task.held_out("validation"))
     end = (len(text) - 1) // READ[-1] * READ[-1] + 1
+    found: Figures = {}
     if end == 1:
-        return {}
-    each = {
-        length: torch.cat(
-            [
-                F.nll_loss(log_probs, wanted, reduction="none").double()
-                for log_probs, wanted in predictions(model, _windows(text[:end], length), device)
-            ]
-        )
-        for length in READ
-    }
-    found = {f"read_{length}": float(losses.mean()) for length, losses in each.items()}
-    by_position = each[READ[-1]].view(-1, READ[-1]).mean(0)  # (L,)
+        return found
+    for length in READ:
+        if model.longest is not None and length > model.longest:
+            return found
+        said = predictions(model, _windows(text[:end], length), device)
+        losses = torch.cat([F.nll_loss(*one, reduction="none").double() for one in said])
+        found[f"read_{length}"] = float(losses.mean())
+    by_position = losses.view(-1, READ[-1]).mean(0)  # (L,)
     for first, last in itertools.pairwise((0, *READ)):
         found[f"at_{last}"] = float(by_position[first:last].mean())
     return found
@@ -209,7 +191,6 @@ def _kept(block: nn.Module, tokens: int) -> int:
 Measure = Callable[[Model, Task, Settings, torch.device], Figures]
 MEASURES: dict[str, Measure] = {
     "loss": loss,
-    "beyond": beyond,
     "lengths": lengths,
     "cache": cache,
     "calibration": calibration,

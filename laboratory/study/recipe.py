@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
-from typing import Any
+from dataclasses import dataclass, fields
 
 from training.errors import Refused
 from training.settings import Settings, among, check, within
@@ -112,7 +110,3 @@ class Recipe:
                 f"normalised_by=group has {GROUPS} groups, which must divide d_model = "
                 f"{settings.d_model}"
             )
-
-    def but(self, changes: Mapping[str, Any]) -> Recipe:
-        """The same recipe with some changed."""
-        return replace(self, **changes)

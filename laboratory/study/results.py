@@ -55,8 +55,8 @@ class Results:
 
     study: str
     full: bool
-    made: dict[str, str | int | float]
-    """torch, machine, threads, device, commit, data, yardstick; `asked`, a digest of the settings."""
+    made: dict[str, str | int]
+    """torch, machine, threads, device, commit, data; `asked`, a digest of the settings."""
     cells: list[CellResult]
     counted: dict[str, float] = field(default_factory=dict)
     """Of a text: the losses that counting gives, by `laboratory.study.counting`."""

@@ -75,27 +75,23 @@ def test_a_model_is_measured_as_it_would_be_used(studied):
     assert first == MEASURES["loss"](model, task, settings, HERE)
 
 
-def test_beyond_reads_the_same_tokens_in_longer_windows(studied):
+@pytest.fixture
+def _read(monkeypatch):
+    monkeypatch.setattr(measures, "READ", (8, 16, 32))
+
+
+@pytest.mark.usefixtures("_read")
+def test_lengths_read_the_same_text_and_positions_add_up_to_the_longest(studied):
     model, task, settings, _ = studied({"positions": "rope"})
-    found = MEASURES["beyond"](model, task, settings, HERE)
+    found = MEASURES["lengths"](model, task, settings, HERE)
     text = task._validation
     windows = (len(text) - 1) // 32
-    for times in (1, 2, 4):
-        length, total = 8 * times, 0.0
+    for length in (8, 16, 32):
+        total = 0.0
         for first in range(0, windows * 32, length):
             window = text[first : first + length + 1].unsqueeze(0)
             total += float(Objective(model, 0.0)(None, window)[1])
-        assert found[f"loss_{times}x"] == pytest.approx(total / (windows * 32), rel=1e-5)
-    assert set(found) == {"loss_1x", "loss_2x", "loss_4x"}
-
-
-def test_lengths_read_the_same_text_and_positions_add_up_to_the_longest(studied, monkeypatch):
-    monkeypatch.setattr(measures, "READ", (8, 16, 32))
-    model, task, settings, _ = studied({"positions": "rope"})
-    found = MEASURES["lengths"](model, task, settings, HERE)
-    beyond = MEASURES["beyond"](model, task, settings, HERE)
-    for times in (1, 2, 4):
-        assert found[f"read_{8 * times}"] == pytest.approx(beyond[f"loss_{times}x"], rel=1e-5)
+        assert found[f"read_{length}"] == pytest.approx(total / (windows * 32), rel=1e-5)
     parts = (found["at_8"] + found["at_16"] + 2 * found["at_32"]) / 4
     assert parts == pytest.approx(found["read_32"], rel=1e-5)
     assert found["at_8"] == pytest.approx(first_of_each(model, task), rel=1e-5)
@@ -109,15 +105,17 @@ def first_of_each(model, task):
     return total / (8 * len(starts))
 
 
+@pytest.mark.usefixtures("_read")
 def test_learned_positions_have_no_loss_beyond_their_end(studied):
-    assert set(MEASURES["beyond"](*studied({"positions": "learned"}))) == {"loss_1x"}
+    assert set(MEASURES["lengths"](*studied({"positions": "learned"}))) == {"read_8"}
 
 
+@pytest.mark.usefixtures("_read")
 def test_a_model_that_looks_at_nothing_loses_nothing_beyond(studied):
     model, *rest = studied({"positions": "none"}, layers=1)
     nn.init.zeros_(model.blocks[0].self_attn.w_o.weight)
-    found = MEASURES["beyond"](model, *rest)
-    assert found["loss_4x"] == pytest.approx(found["loss_1x"], rel=1e-5)
+    found = MEASURES["lengths"](model, *rest)
+    assert found["read_32"] == pytest.approx(found["read_8"], rel=1e-5)
 
 
 class Sure(nn.Module):
@@ -252,7 +250,8 @@ def test_what_sees_no_further_keeps_no_more(studied, recipe, numbers):
 
 def test_a_short_convolution_keeps_three_inputs_more(studied):
     full, convolved = (
-        MEASURES["cache"](*studied({"attention": kind}, layers=2)) for kind in ("fused", "convolved")
+        MEASURES["cache"](*studied({"attention": kind}, layers=2))
+        for kind in ("fused", "convolved")
     )
     assert {convolved[name] - full[name] for name in full} == {2 * 3 * 16 * 4}
 

@@ -413,7 +413,3 @@ def test_sizes_that_do_not_go_with_a_recipe(recipe, changes, words):
 def test_a_source_is_for_another_model():
     with pytest.raises(Refused, match="has a source"):
         build(Recipe(), small("copy"), Languages(WORDS, WORDS, None))
-
-
-def test_a_recipe_can_be_changed():
-    assert Recipe().but({"experts": 2, **SWIGLU}) == Recipe(experts=2, **SWIGLU)

