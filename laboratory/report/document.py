@@ -214,9 +214,9 @@ def _index() -> Iterator[str]:
         "its answer, by the study's main figure. **Claimed** is what you can rely on for these "
         "models: a difference on paired seeds, corrected for the number of comparisons. **Bounded** "
         "differences are too small to matter: the entire interval is within a stated margin (for "
-        "positions and regularization, set after the first seeds had run). "
-        "All other differences are **open**: these seeds do not decide. The models are small, and the "
-        "answers need not hold for large models."
+        "regularization, set after the first seeds had run), without such a correction. All other "
+        "differences are **open**: these seeds do not decide. The models are small, and the answers need not "
+        "hold for large models."
     )
     yield "`course study` lists the studies, and `course study norms` runs one again."
     for name in description.names():
