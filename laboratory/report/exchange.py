@@ -101,7 +101,8 @@ def _times(compared: Compared, variant: str, point: Point) -> dict[int, float]:
     )
     on_cpu = compared.results.made["device"] == "cpu"
     return {
-        run.seed: steps * run.timed["step_core_seconds"] if on_cpu else run.timed["seconds"]
+        run.seed: steps * run.timed["step_core_seconds"]
+        if on_cpu and "step_core_seconds" in run.timed
+        else run.timed.get("seconds", math.nan)
         for run in compared.runs(variant, point)
-        if not run.diverged
     }
