@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+import implementation
 from laboratory.report import exchange, induction_text, report_pictures, tables
 from laboratory.report.claims import answers, caveat, counts, headline
 from laboratory.report.comparison import Compared
@@ -139,10 +140,13 @@ def _rates(asked: Study, rates: dict[str, float]) -> str:
     tried = asked.learning_rates
     ends = {min(tried): " (the smallest tried)", max(tried): " (the largest tried)"}
     told = ", ".join(f"`{place}` {rate:g}{ends.get(rate, '')}" for place, rate in rates.items())
+    used = [cell.settings for cell in asked.cells]
+    ones = {implementation.rate(s.warmup, s.d_model, s.factor, s.warmup) for s in used}
+    one = " to ".join(f"{rate:.2g}" for rate in sorted({min(ones), max(ones)}))
     return (
         f"Learning rates: each variant has the best of the factors {', '.join(f'{one:g}' for one in tried)}, "
         f"by the mean of {len(TRIAL_SEEDS)} other seeds on the last tenth of the training split, which the "
-        f"trial runs did not train on: {told}."
+        f"trial runs did not train on: {told}. A factor of 1 is a peak rate of {one}, without the decay."
     )
 
 
