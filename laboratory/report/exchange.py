@@ -6,6 +6,7 @@ import math
 import statistics
 from collections.abc import Iterator
 
+from laboratory.report.claims import SAME, UNTOLD, verdict
 from laboratory.report.comparison import Compared, Side, where
 from laboratory.report.digits import number, places, signed, significant
 from laboratory.report.statistics import compare, mean_interval
@@ -57,9 +58,9 @@ def paragraphs(compared: Compared) -> Iterator[str]:
 
 
 def _rivals(compared: Compared, figure: Figure) -> list[Side]:
-    """The variants that can be compared with the baseline, at each point that they have."""
-    sides = compared.sides(figure.name)
-    return [side for side in sides if side.against and not side.against.diverged]
+    """The variants that differ from the baseline, at each point that they have."""
+    sides = [side for side in compared.sides(figure.name) if side.against]
+    return [side for side in sides if verdict(figure, side.against) not in (SAME, UNTOLD)]
 
 
 def _name(side: Side) -> str:
