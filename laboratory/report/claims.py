@@ -107,8 +107,8 @@ def counts(compared: Compared) -> Iterator[str]:
         yield (
             f"{len(tested)} comparisons depend on the seeds: {claimed} claimed, {tested.count(BOUNDED)} "
             f"bounded, {tested.count(OPEN)} open. Claims are corrected for the number of comparisons of a "
-            "figure (paired t tests, Holm's method): if no variant differed, there would be a false claim "
-            "about a figure in at most 5% of studies. The 95% intervals are not corrected, so the interval "
+            "figure (paired t tests, Holm's method): if no variant differed, at most 5% of studies would "
+            "make a false claim about that figure. The 95% intervals are not corrected, so the interval "
             "of an open difference can exclude 0."
         )
 

@@ -125,9 +125,9 @@ def _size(asked: Study) -> str:
     used = [cell.settings for cell in asked.cells]
     words = {"layers": "layers", "d_model": "width", "steps": "steps"}
     if asked.cells[0].task == "translation":
-        words |= {"batch_tokens": "tokens a batch"}
+        words |= {"batch_tokens": "tokens per batch"}
     else:
-        words |= {"context": "context", "batch": "sequences a batch"}
+        words |= {"context": "context", "batch": "sequences per batch"}
 
     def told(key: str) -> str:
         values = sorted({getattr(one, key) for one in used})
@@ -146,7 +146,7 @@ def _rates(asked: Study, rates: dict[str, float]) -> str:
     return (
         f"Learning rates: each variant has the best of the factors {', '.join(f'{one:g}' for one in tried)}, "
         f"by the mean of {len(TRIAL_SEEDS)} other seeds on the last tenth of the training split, which the "
-        f"trial runs did not train on: {told}. A factor of 1 is a peak rate of {one}, without the decay."
+        f"trial runs did not train on: {told}. A factor of 1 is a peak learning rate of {one}, before decay."
     )
 
 

@@ -49,8 +49,8 @@ def paragraphs(compared: Compared) -> Iterator[str]:
     name = f"`{study.baseline}`"
     yield (
         f"**At equal time.** With twice the steps (`{study.twice}`{tuned}), the {figure.words} of {name} "
-        f"is lower by {'; '.join(rates)}. The table takes each doubling to be worth as much. It has the "
-        f"multiple of the steps of {name} that each difference is worth, the training time in multiples "
+        f"is lower by {'; '.join(rates)}. The table assumes that every doubling lowers it equally. It shows "
+        f"how many times the steps of {name} each difference is worth, the training time in multiples "
         f"of that of {name}, and an estimate of the difference if {name} were trained for as much time. "
         "These intervals are not corrected for the number of comparisons."
     )
@@ -83,8 +83,9 @@ def _row(compared: Compared, figure: Figure, side: Side, worth: float) -> list[s
     digits = places((high - low) / 2, figure.digits)
     told = [signed(one, digits) for one in (mean, low, high)]
     assert side.against is not None
-    steps = significant(2 ** (side.against.mean / worth))
-    return [_name(side), steps, significant(ratio), f"{told[0]} ({told[1]} to {told[2]})"]
+    steps = 2 ** (side.against.mean / worth)
+    worth_in_steps = significant(steps) if steps >= 0.5 else "below 0.5"
+    return [_name(side), worth_in_steps, significant(ratio), f"{told[0]} ({told[1]} to {told[2]})"]
 
 
 def _ratio(compared: Compared, variant: str, point: Point) -> float:
