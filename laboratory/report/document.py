@@ -142,7 +142,7 @@ def _rates(asked: Study, rates: dict[str, float]) -> str:
     told = ", ".join(f"`{place}` {rate:g}{ends.get(rate, '')}" for place, rate in rates.items())
     used = [cell.settings for cell in asked.cells]
     ones = {implementation.rate(s.warmup, s.d_model, s.factor, s.warmup) for s in used}
-    one = " to ".join(f"{rate:.2g}" for rate in sorted({min(ones), max(ones)}))
+    one = " to ".join(dict.fromkeys(f"{rate:.2g}" for rate in (min(ones), max(ones))))
     return (
         f"Learning rates: each variant has the best of the factors {', '.join(f'{one:g}' for one in tried)}, "
         f"by the mean of {len(TRIAL_SEEDS)} other seeds on the last tenth of the training split, which the "
