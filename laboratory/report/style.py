@@ -41,8 +41,8 @@ STYLE: Any = {  # of matplotlib
 }
 # Okabe & Ito's colors, which are distinguishable for all readers, without the yellow, which is too light
 # on white.
-COLORS = "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#7a4a21"
-MARKS = "s", "^", "D", "v", "P", "X", "p"
+COLORS = "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#7a4a21", "#777777"
+MARKS = "s", "^", "D", "v", "P", "X", "p", "*"
 LINES = "--", "-.", ":", (0, (6, 1.5)), (0, (3, 1, 1, 1)), (0, (1, 1)), (0, (8, 2, 1, 2))
 
 
@@ -59,8 +59,8 @@ def looks(variants: tuple[str, ...], baseline: str) -> dict[str, Look]:
     """The baseline black, with a circle and a whole line; the others each with their own."""
     others = [variant for variant in variants if variant != baseline]
     found = {
-        # from the eighth on, a color has another mark
-        variant: Look(COLORS[i % 7], MARKS[(i + i // 7) % 7], LINES[i % 7])
+        # from the ninth on, a color has another mark
+        variant: Look(COLORS[i % 8], MARKS[(i + i // 8) % 8], LINES[i % 7])
         for i, variant in enumerate(others)
     }
     return {variant: found.get(variant, Look(INK, "o", "-")) for variant in variants}
