@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from implementation import PositionwiseFeedForward
 from training.errors import Refused
-from variants.activations import SwiGLU, gelu, mish
+from variants.activations import gelu, mish
 from variants.alibi import alibi_bias
 from variants.grouped_query import GroupedQueryAttention
 from variants.latent import QKNorm
@@ -42,8 +42,6 @@ ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "gelu": partial(gelu, approximate="none"),
     "gelu_tanh": partial(gelu, approximate="tanh"),
     "mish": mish,
-    "swish": F.silu,
-    "relu2": lambda x: torch.relu(x) ** 2,
 }
 
 # --- Positions ------------------------------------------------------------------------------------
@@ -256,15 +254,6 @@ class FeedForward(PositionwiseFeedForward):
     def forward(self, x: Tensor) -> Tensor:
         """From `(…, d_model)` to the same shape."""
         narrowed: Tensor = self.w_2(self.dropout(self.activation(self.w_1(x))))
-        return narrowed
-
-
-class Bilinear(SwiGLU):
-    """The gated network of day 28 with nothing between the gate and the product (Shazeer 2020, §2, eq. 5)."""
-
-    def forward(self, x: Tensor) -> Tensor:
-        """From `(…, d_model)` to the same shape."""
-        narrowed: Tensor = self.w_down(self.w_gate(x) * self.w_up(x))
         return narrowed
 
 

@@ -14,7 +14,6 @@ from laboratory.study.layers import (
     LONGEST,
     AlibiBias,
     Biased,
-    Bilinear,
     Convolved,
     FeedForward,
     Fused,
@@ -195,9 +194,8 @@ def _feed_forward(recipe: Recipe, settings: Settings) -> nn.Module:
         if not recipe.renormalized:
             mixture.router = UnnormalizedRouter(d_model, recipe.experts, recipe.top_k)
         return mixture
-    if recipe.activation in ("swiglu", "bilinear"):
-        gated = SwiGLU if recipe.activation == "swiglu" else Bilinear
-        return gated(d_model, gated_width(recipe, d_ff))
+    if recipe.activation == "swiglu":
+        return SwiGLU(d_model, gated_width(recipe, d_ff))
     return FeedForward(d_model, d_ff, settings.dropout, recipe.activation)
 
 

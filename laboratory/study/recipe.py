@@ -21,10 +21,7 @@ class Recipe:
     """
 
     normalised_by: str = among("layer", "rms", "group", "none", default="layer")
-    activation: str = among(
-        *("relu", "gelu", "gelu_tanh", "mish", "swish", "relu2", "bilinear", "swiglu"),
-        default="relu",
-    )
+    activation: str = among("relu", "gelu", "gelu_tanh", "mish", "swiglu", default="relu")
     positions: str = among("sinusoid", "learned", "t5", "rope", "alibi", "none", default="sinusoid")
     attention: str = among(
         *("full", "fused", "grouped", "multi_query", "window", "linear", "convolved", "mamba"),
