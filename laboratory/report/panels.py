@@ -196,7 +196,8 @@ def lengths(compared: Compared, picture: Picture) -> Figure:
             plot.plot(ends, rows.mean(0), **style, marker=look.mark, markersize=4)
             plot.fill_between(ends, rows.min(0), rows.max(0), color=look.color, alpha=0.18, lw=0)
         plot.set_title(where(point))
-        logarithmic(plot, "x", [float(end) for end in ends])
+        if ends:
+            logarithmic(plot, "x", [float(end) for end in ends])
         plot.yaxis.set_major_locator(MaxNLocator(6))
         levels(plot, "y", compared.results.counted)
     _below(panels[-1], LENGTHS.get(picture.y, picture.y).removeprefix("the "))
