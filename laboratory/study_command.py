@@ -84,7 +84,7 @@ def _list() -> None:
     from laboratory.study import description, results
 
     table = Table(box=box.SIMPLE_HEAD)
-    for column in ("study", "question", "runs", "one core took"):
+    for column in ("study", "question", "runs", "on one core"):
         table.add_column(column, overflow="fold")
     for name in description.names():
         one = description.read(name)
@@ -92,7 +92,7 @@ def _list() -> None:
             minutes = core_minutes(one, results.read(one.folder))
         except Refused:
             minutes = math.nan
-        takes = f"{max(1, round(minutes))} min" if minutes == minutes else "not known"
+        takes = f"about {max(1, round(minutes))} min" if minutes == minutes else "not known"
         table.add_row(Text(name, "bold"), one.question, str(len(one.cells)), takes)
     display.console().print(table)
 

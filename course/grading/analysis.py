@@ -360,7 +360,7 @@ def gather(cells: Sequence[str], exercises: Sequence[str]) -> list[tuple[int, in
     """The lines that define a day's exercises, with the imports and helpers that these need.
 
     Of several definitions the last counts, as it does in a notebook that was run from top to bottom. What
-    stands in the cells beside it, such as examples, is left out.
+    the cells beside it contain, such as examples, is left out.
 
     Returns:
         cells and half-open ranges of lines, in their order; none if no exercise is defined.

@@ -39,6 +39,6 @@ def signed(value: float, decimals: int) -> str:
 
 
 def significant(value: float, digits: int = 2) -> str:
-    """A number with so many significant digits."""
+    """Format a number to this many significant digits."""
     known = math.isfinite(value) and value != 0
     return number(value, digits - 1 - math.floor(math.log10(abs(value))) if known else 0)

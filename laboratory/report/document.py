@@ -184,7 +184,7 @@ def _numbers(compared: Compared) -> Iterator[str]:
     }
     reasons = [f"{lacking[name]}: {why}" for name, why in asked.why.items() if name in lacking]
     if reasons:
-        yield "— means that there is no such figure. " + " ".join(map(_sentence, reasons))
+        yield "— marks a figure that a variant does not have. " + " ".join(map(_sentence, reasons))
 
 
 def _made(compared: Compared) -> Iterator[str]:

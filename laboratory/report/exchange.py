@@ -89,22 +89,25 @@ def _row(compared: Compared, figure: Figure, side: Side, worth: float) -> list[s
 
 
 def _ratio(compared: Compared, variant: str, point: Point) -> float:
-    """How many times as long as the baseline a variant was trained; the median over the seeds."""
-    own, base = (_times(compared, one, point) for one in (variant, compared.study.baseline))
-    shared = [own[seed] / base[seed] for seed in own.keys() & base.keys()]
-    return statistics.median(shared) if shared else math.nan
+    """How many times as long as the baseline a variant was trained; the median over the seeds.
 
-
-def _times(compared: Compared, variant: str, point: Point) -> dict[int, float]:
-    """Seconds of the training by seed: of a core on the CPU, by the clock on a GPU."""
-    cells = compared.study.cells
-    steps = next(
-        one.settings.steps for one in cells if one.variant == variant and dict(one.point) == point
+    In seconds of a core on the CPU; by the clock on a GPU, and where one of the two lacks seconds of a core.
+    """
+    own, base = (
+        {run.seed: run.timed for run in compared.runs(one, point)}
+        for one in (variant, compared.study.baseline)
     )
-    on_cpu = compared.results.made["device"] == "cpu"
-    return {
-        run.seed: steps * run.timed["step_core_seconds"]
-        if on_cpu and "step_core_seconds" in run.timed
-        else run.timed.get("seconds", math.nan)
-        for run in compared.runs(variant, point)
-    }
+    known = all("step_core_seconds" in one for one in (*own.values(), *base.values()))
+    key, times = "seconds", 1.0
+    if known and compared.results.made["device"] == "cpu":
+        steps = {
+            one.variant: one.settings.steps
+            for one in compared.study.cells
+            if dict(one.point) == point
+        }
+        key, times = "step_core_seconds", steps[variant] / steps[compared.study.baseline]
+    shared = own.keys() & base.keys()
+    ratios = [
+        times * own[seed].get(key, math.nan) / base[seed].get(key, math.nan) for seed in shared
+    ]
+    return statistics.median(ratios) if ratios else math.nan

@@ -210,8 +210,10 @@ def _performed(planned: list[Job], places: Sequence[str], console: Console) -> l
 
 @contextmanager
 def _showing(cells: list[Cell], console: Console) -> Iterator[Callable[[JobResult], None]]:
-    """What shows one more cell as ended, and the time that is left: a bar in a terminal, else a line now and
-    then."""
+    """Show how many cells have ended and the time left: a bar in a terminal, else a line now and then.
+
+    Yields a function to call for each cell that has ended.
+    """
     total, done, weighed = sum(map(weight, cells)), 0, 0.0
     began = told = time.perf_counter()
     bar = Progress(

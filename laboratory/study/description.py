@@ -155,7 +155,7 @@ class Study:
     figures: tuple[Figure, ...]
     pictures: tuple[Picture, ...]
     answer: str
-    """The answer in a sentence or two, without figures; may be empty."""
+    """The answer in plain words; may be empty."""
     caveat: str
     """What the answer must not be read without, in a sentence; may be empty."""
     learning_rates: tuple[float, ...]

@@ -75,8 +75,8 @@ def lengths(model: Model, task: Task, settings: Settings, device: torch.device) 
     """The loss where L characters are read at once, `read_L`, all of the same text; and by the position in
     the longest windows: `at_L` from position L / 2 to L, `at_64` from the first.
 
-    Windows do not overlap, as in Press et al. 2021, *Train Short, Test Long*, §2.2. A model that cannot read
-    so many lacks the figure.
+    Windows do not overlap, as in Press et al. 2021, *Train Short, Test Long*, §2.2. Lengths that
+    the model cannot read are left out.
     """
     text = _joined(task.held_out("validation"))
     end = (len(text) - 1) // READ[-1] * READ[-1] + 1

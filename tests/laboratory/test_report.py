@@ -343,7 +343,7 @@ def test_a_figure_that_a_variant_lacks_is_a_dash_with_its_reason() -> None:
     told = document.report(one, results(one, change))
     assert "| `deep` | — |" in told
     assert "- `deep`: not compared: nobody counted." in told
-    assert "— means that there is no such figure. Accuracy: Nobody counted." in told
+    assert "— marks a figure that a variant does not have. Accuracy: Nobody counted." in told
     assert "Nobody counted" not in document.report(one, results(one))
 
 
@@ -526,16 +526,34 @@ def timed(one: Study, seconds: dict[str, float], change: Change | None = None) -
     return dataclasses.replace(found, cells=cells)
 
 
-def test_a_difference_is_told_at_equal_time_as_well() -> None:
-    def change(variant: str, seed: int, figures: dict[str, float]) -> None:
-        figures["loss"] = 2 + SHARED[seed] - {"narrow": 0.0, "wide": 0.1, "deep": 0.2}[variant]
+def lower(variant: str, seed: int, figures: dict[str, float]) -> None:
+    figures["loss"] = 2 + SHARED[seed] - {"narrow": 0.0, "wide": 0.1, "deep": 0.2}[variant]
 
+
+def test_a_difference_is_told_at_equal_time_as_well() -> None:
     one = simple(twice="deep", variants={"narrow": {}, "wide": {"d_ff": 4096}}, settings=THOUSAND)
-    told = document.report(one, timed(one, {"narrow": 0.1, "wide": 0.4, "deep": 0.1}, change))
+    told = document.report(one, timed(one, {"narrow": 0.1, "wide": 0.4, "deep": 0.1}, lower))
     assert "the loss of `narrow` is lower by 0.200 (0.200 to 0.200)" in told
     # Half a doubling; at four times the time the baseline would have gained two doublings.
     assert "| `wide` | 1.4 | 4.0 | +0.300 (+0.300 to +0.300) |" in told
     assert "- `deep`" not in told and "`deep` by" not in told
+
+
+def test_seconds_of_a_core_are_not_compared_with_the_clock() -> None:
+    """A variant that was added later has both; the baseline has the clock alone."""
+    one = simple(twice="deep", variants={"narrow": {}, "wide": {"d_ff": 4096}}, settings=THOUSAND)
+    clock = {"narrow": 10.0, "wide": 20.0, "deep": 20.0}
+    found = timed(one, {"narrow": 0.1, "wide": 0.1, "deep": 0.1}, lower)
+    cells = [
+        dataclasses.replace(
+            cell,
+            timed={"seconds": clock[cell.variant]}
+            | (cell.timed if cell.variant != "narrow" else {}),
+        )
+        for cell in found.cells
+    ]
+    told = document.report(one, dataclasses.replace(found, cells=cells))
+    assert "| `wide` | 1.4 | 2.0 |" in told
 
 
 def test_without_twice_the_steps_their_worth_is_said_to_be_unmeasured() -> None:
