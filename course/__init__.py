@@ -2,11 +2,13 @@
 
 In a notebook, write `from course import case, check`. `check(attention, day=2)` checks the function
 that you wrote there, and `case(2, "test_scale")` draws the inputs of one check.
+`attention = yours("attention", day=2)` is your function where its core checks pass, and the
+reference's where they do not.
 """
 
 from typing import Any
 
-__all__ = ["case", "check"]
+__all__ = ["case", "check", "yours"]
 
 
 def check(*definitions: Any, day: int | None = None) -> None:
@@ -47,3 +49,21 @@ def case(day: int, name: str, seed: int = 0, device: str = "cpu") -> dict[str, A
     from course.curriculum import find_day
 
     return inputs_of(find_day(str(day)), name, seed, device)
+
+
+def yours(name: str, day: int | None = None) -> Any:
+    """Return your own definition of an exercise, or the reference's, for a lesson to run on.
+
+    If the environment sets `COURSE_YOURS=reference`, this is always the reference's, and nothing is
+    printed: the repository's own notebooks are executed that way.
+
+    Args:
+        name: the name of the function or class, such as `"attention"`.
+        day: the day that asks for it; optional if only one day does.
+
+    Raises:
+        ValueError: no day asks for such a name, or several do; the message says which.
+    """
+    from course.desk.yours import yours_or_reference  # imported late, as above
+
+    return yours_or_reference(name, day)

@@ -10,6 +10,8 @@ ROOT = Path(__file__).resolve().parent.parent
 
 RAISE = "raise NotImplementedError"  # the line of a stub that the learner's code replaces
 ANSWER_TAG = "answer"  # on the cells of a notebook that are the answer
+YOURS = "COURSE_YOURS"  # in the environment: whose definitions `yours` gives to a lesson
+REFERENCE = "reference"  # the value with which the repository executes its own notebooks
 LONGEST_SHOWN = 40  # characters of what was typed, in a message
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import atexit
 import functools
+import os
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ import pytest
 from course.checks.answer_files import Unreadable, build_answer, find_answer, read_answer
 from course.checks.earlier_parts import EarlierParts
 from course.checks.loading import CORE, WATERTIGHT, Outline
-from course.curriculum import DAYS, ROOT, Day
+from course.curriculum import DAYS, REFERENCE, ROOT, YOURS, Day
 from course.judging.judge import Attempt, Judge
 from course.references.editions import stub_of
 from course.references.imports import redacted_imports
@@ -35,6 +36,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    if config.getoption("nbval", False):  # what notebooks printed, they printed with the reference
+        os.environ.setdefault(YOURS, REFERENCE)
     config.addinivalue_line(
         "markers", "constant(leaf, …, why): leaves that are the same for every seed, and why"
     )

@@ -22,7 +22,7 @@ import nbval.plugin
 import pytest
 from jupyter_client.manager import KernelManager
 
-from course.curriculum import ROOT
+from course.curriculum import REFERENCE, ROOT, YOURS
 
 
 class PortlessKernelManager(KernelManager):
@@ -30,6 +30,7 @@ class PortlessKernelManager(KernelManager):
 
     def __init__(self, **options: Any) -> None:
         os.environ.setdefault("PYTHONPATH", str(ROOT))  # this clone's packages, installed or not
+        os.environ.setdefault(YOURS, REFERENCE)  # what `yours` gives to a lesson
         # Short, since the path of a socket has at most 104 characters on macOS, 108 on Linux.
         file = Path(tempfile.gettempdir()) / f"kernel-{uuid.uuid4().hex[:12]}.json"
         super().__init__(transport="ipc", connection_file=str(file), **options)
