@@ -59,6 +59,10 @@ def pytest_configure(config):
         "by_turn(unit): costs over 0.1 s; `make test` runs a share of these (tests/selection.py), and all "
         "where what they test has changed. unit: '' (the test), 'function', 'file' or 'day'",
     )
+    config.addinivalue_line(
+        "markers",
+        "slow: takes over a CPU second, and `make thorough` runs it (by itself: `pytest -m slow FILE`)",
+    )
     if not hasattr(config, "workerinput"):  # it takes seconds to find out: once, for all processes
         budget = config.getoption("--budget", default=False)  # of tests/costs.py
         plan = affected.Plan() if budget else affected.now()

@@ -16,6 +16,7 @@ from pathlib import Path
 from course.curriculum import DAYS, ROOT, Day
 from course.judging.recorded import record
 from course.references import editions
+from course.references.redacted import packed_references
 from course.references.stub_digests import digest
 from course.references.stubs import stub_text
 
@@ -169,6 +170,8 @@ def _write_tool(out: Path, through: int, days: Sequence[Day]) -> None:
             text = text.replace(f"{{{key}}}", word)
         _write(out / name, text)
     _write(out / editions.FOLDER.relative_to(ROOT) / "README.md", RECORDED)
+    packed = json.dumps(packed_references())
+    _write(out / editions.PACKED.relative_to(ROOT), packed)
     _write(out / editions.GRADER.relative_to(ROOT), ".".join(platform.python_version_tuple()[:2]))
     _write(out / "pyproject.toml", _project())
 

@@ -22,6 +22,8 @@ from course.references.text import import_of, names_in, names_used, reference, s
 FOLDER = ROOT / "recorded"
 GRADER = FOLDER / "python.txt"
 """In an edition: the Python with which it was made, which is the one that grades."""
+PACKED = FOLDER / "reference.json"
+"""In an edition: every reference, packed, for lessons to run on."""
 WHOLE = not FOLDER.exists()
 """Whether all references are here: an edition for students has no use for some commands."""
 

@@ -107,3 +107,8 @@ def _withheld(module: str, part: RedactedReference, day: int, own: OwnPart, name
         f"{name} of {module} {when}: it is yours to write, so it cannot be imported here. "
         "What earlier days wrote can."
     )
+
+
+def is_redacted() -> bool:
+    """Return whether imports are limited now: an answer is being loaded or checked."""
+    return any(isinstance(finder, _RedactedReferences) for finder in sys.meta_path)

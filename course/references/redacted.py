@@ -5,10 +5,13 @@ from __future__ import annotations
 import ast
 import base64
 import functools
+import json
 import marshal
+import zlib
 from collections.abc import Collection
 
 from course.curriculum import DAYS, PARTS, ROOT, Day, day_of_definition, module_of
+from course.references import editions
 from course.references.imports import Redacted, RedactedReference
 from course.references.text import Reference, reference, without
 
@@ -70,15 +73,49 @@ def _redacted(file: str, day: Day, is_needed: bool) -> RedactedReference:
     return RedactedReference(_compiled(source, offered), offered, withheld, foreign=False)
 
 
+def packed_references() -> dict[str, list[str]]:
+    """Return every reference as packed text without what only a reader needs, by module.
+
+    Lessons of an edition run on it. Text fits every version of Python, and compiled code only one.
+    """
+    files = dict.fromkeys(file for day in DAYS for file in _files(day))
+    return {module_of(file): _packed(reference(file)) for file in files}
+
+
+def _packed(source: Reference) -> list[str]:
+    text = ast.unparse(_bare(source, source.definitions))
+    return [base64.b64encode(zlib.compress(text.encode())).decode("ascii"), *source.definitions]
+
+
+@functools.cache
+def unpacked_references() -> Redacted:
+    """Return the references of an edition, compiled, with all definitions."""
+    packed = json.loads(editions.PACKED.read_text(encoding="utf-8"))
+    return {
+        module: RedactedReference(
+            _code(zlib.decompress(base64.b64decode(text)).decode(), module), names, {}, False
+        )
+        for module, (text, *names) in packed.items()
+    }
+
+
 def _compiled(source: Reference, offered: Collection[str]) -> str:
-    """Definitions as code, without what only a reader needs."""
+    return _code(ast.unparse(_bare(source, offered)), source.module)
+
+
+def _code(text: str, module: str) -> str:
+    code = compile(text, f"<{module}>", "exec", dont_inherit=True)
+    return base64.b64encode(marshal.dumps(code)).decode("ascii")
+
+
+def _bare(source: Reference, offered: Collection[str]) -> ast.Module:
+    """Definitions without what only a reader needs."""
     body = [node for node in source.tree.body if getattr(node, "name", None) in {None, *offered}]
     text = ast.unparse(ast.Module(body, type_ignores=[]))
-    tree = _Bare().visit(ast.parse(text))
+    tree: ast.Module = _Bare().visit(ast.parse(text))
     used = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
     tree.body = [node for node in tree.body if not _is_idle(node, used)]
-    code = compile(ast.fix_missing_locations(tree), f"<{source.module}>", "exec", dont_inherit=True)
-    return base64.b64encode(marshal.dumps(code)).decode("ascii")
+    return ast.fix_missing_locations(tree)
 
 
 class _Bare(ast.NodeTransformer):

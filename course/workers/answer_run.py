@@ -33,6 +33,7 @@ from course.workers.limits import (
 )
 from course.workers.worker import NotStarted, TimedOut, Wait, Worker, WorkerLost, WorkerStopped
 
+CANNOT_LOAD = "cannot be loaded."
 MOST_DAMAGED = 20  # inputs changed in place that a message names
 MOST_STOPPED = 2  # checks of one exercise that may be stopped before the others are skipped
 MOST_LOST = 2  # workers that may be lost before the day fails
@@ -247,7 +248,7 @@ class AnswerRun:
             except BadFrame as error:
                 raise WorkerStopped(GIBBERISH) from error
             what = describe_raised(problem)
-            self._settle_all("error", f"{self._answer.name} cannot be loaded.\n{what}")
+            self._settle_all("error", f"{self._answer.name} {CANNOT_LOAD}\n{what}")
         elif "lacking" in loaded:
             self.begun = _names(loaded.get("begun"))
             self._settle_without_earlier_days(str(loaded["lacking"])[:1000])
@@ -292,7 +293,7 @@ class AnswerRun:
             return
         self._doubted = None
         if not self._loaded:
-            self._settle_all(stop.status, f"{self._answer.name} cannot be loaded.\n{stop}")
+            self._settle_all(stop.status, f"{self._answer.name} {CANNOT_LOAD}\n{stop}")
             return
         check = self._left[name]
         self._settle(name, Attempt(None, stop.status, str(stop)))
