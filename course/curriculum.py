@@ -60,7 +60,7 @@ class Day:
 
     @property
     def misconceptions(self) -> Path:
-        return ROOT / "tests" / "days" / "misconceptions" / f"{self.stem}.py"
+        return ROOT / "tests" / "days" / "misconceptions" / f"{self.stem}.toml"
 
     @property
     def accepted(self) -> Path:

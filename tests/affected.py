@@ -47,7 +47,6 @@ READ: dict[str, tuple[str, ...]] = {
             ".ci/*",
             ".dockerignore",
             ".gitignore",
-            "tests/days/misconceptions/ruff.toml",
         ),
         (),
     ),

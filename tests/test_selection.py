@@ -114,7 +114,7 @@ def test_imports_are_followed_through_others_and_through_strings():
 @pytest.mark.parametrize(
     "path",
     [
-        "tests/days/misconceptions/day08_attention.py",
+        "tests/days/misconceptions/day08_attention.toml",
         "tests/days/test_day08_attention.py",
         "tests/days/accepted/day08_attention/loops.py",
         "exercises/day08_attention.py",

@@ -9,7 +9,7 @@ import typer
 from rich.text import Text
 
 from course.curriculum import DAYS
-from course.judging.misconceptions import drifted
+from course.judging.misconceptions import faults
 from course.terminal import display
 
 
@@ -22,7 +22,8 @@ def sync(
 
     Files that someone has begun are left alone.
 
-    Known wrong answers that no longer fit the references are named, to be edited by hand.
+    Known wrong answers that no longer fit the references, or are not as they should be, are named, to be
+    edited by hand.
     """
     from course.references.sync import Drift  # nbformat takes a second to import
     from course.references.sync import sync as run
@@ -30,7 +31,7 @@ def sync(
     console = display.console()
     found = run(write=not only_check)
     for day in DAYS:
-        found += [Drift(day.misconceptions, what, by_hand=True) for what in drifted(day)]
+        found += [Drift(day.misconceptions, what, by_hand=True) for what in faults(day)]
     for drift in found:
         mended = "drifted" if only_check else "by hand" if drift.by_hand else "written"
         console.print(

@@ -417,9 +417,9 @@ class Search:
     def _is_possible(self, mistakes: Diagnosis) -> bool:
         """Whether the mistakes can be made, and be reported, together."""
         pairs = itertools.permutations(mistakes, 2)
-        return not any(contradict(a.tell, b.tell) for a, b in pairs) and self._truth.is_possible(
-            mistakes
-        )
+        return not any(
+            a.id == b.id or contradict(a.tell, b.tell) for a, b in pairs
+        ) and self._truth.is_possible(mistakes)
 
     def _note_part(self, exercise: str, evidence: _Evidence, beyond: Sequence[Outline]) -> Pieces:
         """Note in `partly` the mistake that alone explains several failing checks, if their numbers show it.
@@ -432,9 +432,9 @@ class Search:
             _, explaining[check] = yield from self._suspects(check, left)
         shown = defaultdict(set)
         for check, mistakes in explaining.items():
-            if len(mistakes) == 1 and self._shows_in_numbers(check):
-                [one] = mistakes
-                shown[one].add(check.name)
+            if len({one.id for one in mistakes}) == 1 and self._shows_in_numbers(check):
+                for one in mistakes:
+                    shown[one].add(check.name)
         if shown:
             one, names = max(shown.items(), key=lambda entry: len(entry[1]))
             if len(names) >= FEWEST_CHECKS:

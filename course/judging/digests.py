@@ -35,7 +35,7 @@ def observation_digest(day: Day, seed: int, device: str) -> str:
 def code_of(day: Day) -> tuple[Path, ...]:
     """Return the files of ours on which a day's observations depend."""
     references = (ROOT / file for file in day.references)
-    return _needed_by(day.checks, day.misconceptions, *references, OBSERVING)
+    return _needed_by(day.checks, *references, OBSERVING)
 
 
 def verdict_digest(day: Day, answer: Path | None) -> str:

@@ -1,23 +1,22 @@
-"""Known wrong answers, executable: each is the reference with a small change.
+"""Known wrong answers, as data: each is the reference with a small change.
 
-A file in `tests/days/misconceptions/` lists them for a day, the more specific first, and imports
-only this:
+A file in `tests/days/misconceptions/` lists those of a day, the more specific first:
 
-    MISCONCEPTIONS = [
-        *of(
-            "attention",
-            {
-                "not_scaled": ("You do not divide …", {"_ / math.sqrt(...)": "_"}),
-                "mask_inverted": ("Your mask hides …", {"2: ~mask": "mask", "4: ~mask": "mask"}),
-                "mask_in_a_loop": ("You loop over …", WHOLE_DEFINITION),
-            },
-        ),
-    ]
+    [[mistakes]]
+    exercise = "attention"
+    id = "not_scaled"
+    sentence = "You do not divide the scores by √d_k. …"
+    edits."_ / math.sqrt(...)" = "_"
 
-`course/references/edits.py` describes edits. Name the smallest piece of syntax that occurs once, so
-that all other code of the reference can change; if a piece occurs several times, name its step,
-too. An edit that no longer fits the reference fails the tests and `course sync --check`, which name
-it. Use a whole definition only for changes that edits cannot express.
+    [[mistakes.alternatives]]
+    edits."math.sqrt(...)" = "1.0"
+
+`sentence` is the message to the learner. `edits` are all made together; `course/references/edits.py`
+describes them. Name the smallest piece of syntax that occurs once, so that all other code of the
+reference can change; if a piece occurs several times, name its step, too. `code`, in the place of
+`edits`, is a whole definition, for what edits cannot express. `alternatives` make the same mistake
+differently, with different results. `device = "practice"` marks a mistake that is right on the CPU
+and shows on a GPU. `course sync --check` names what is wrong with an entry.
 """
 
 from __future__ import annotations
@@ -25,17 +24,23 @@ from __future__ import annotations
 import ast
 import functools
 import itertools
+import re
+import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import ModuleType
+from typing import Any
 
 from course.checks.arrays import PRACTICE
 from course.checks.loading import Outline
 from course.curriculum import Day
 from course.references.edits import Draft, Drifted
-from course.references.modules import load_module
 from course.references.patched import reference_module
 from course.references.text import bound_by, definition_text, used_for
+
+REQUIRED = {"exercise", "id", "sentence"}
+OPTIONAL = {"edits", "code", "device", "alternatives"}
+MIN_SENTENCE, MAX_SENTENCE = 25, 350  # characters
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,6 +55,7 @@ class Misconception:
         change: the edits of the reference, or a whole definition.
         device: where the mistake is visible: on the CPU, or only on a GPU.
         recorded: what `parts` returns in an edition without the reference.
+        alternative: 0, or which alternative of its entry it is.
     """
 
     id: str
@@ -58,6 +64,12 @@ class Misconception:
     change: Mapping[str, str] | str = field(default_factory=dict)
     device: str = "cpu"
     recorded: Sequence[str] = ()
+    alternative: int = 0
+
+    @property
+    def key(self) -> str:
+        """A name that no other wrong answer of the day has: its id, and the number of an alternative."""
+        return f"{self.id}.{self.alternative}" if self.alternative else self.id
 
     def shows_on(self, device: str) -> bool:
         """Return whether to search for the mistake on a device: on the CPU, mistakes about devices
@@ -87,7 +99,7 @@ class Misconception:
             try:
                 draft.edit(find, put)
             except Drifted as error:
-                name = f"{self.id} no longer fits {self.definition}"
+                name = f"{self.key} no longer fits {self.definition}"
                 raise Drifted(f"{name}: {error}") from error
         return draft
 
@@ -132,22 +144,6 @@ def _changed_methods(one: Misconception, day: Day) -> tuple[str, ...]:
     return tuple(name for name in {**right, **wrong} if wrong.get(name) != right.get(name))
 
 
-def of(
-    definition: str, answers: Mapping[str, tuple[str, Mapping[str, str] | str]]
-) -> list[Misconception]:
-    """Return the known wrong answers of one definition, by id: the message, and the change."""
-    return [Misconception(id, definition, tell, how) for id, (tell, how) in answers.items()]
-
-
-def on_devices(
-    definition: str, answers: Mapping[str, tuple[str, Mapping[str, str] | str]]
-) -> list[Misconception]:
-    """Do the same for answers that are right on the CPU, and fail on a GPU."""
-    return [
-        Misconception(id, definition, tell, how, PRACTICE) for id, (tell, how) in answers.items()
-    ]
-
-
 def module_with(mistakes: Sequence[Misconception], day: Day) -> ModuleType | None:
     """Return the day's reference with several mistakes at once; None if they cannot be combined.
 
@@ -170,16 +166,106 @@ def load_misconceptions(day: Day, device: str = "cpu") -> list[Misconception]:
 
 
 def _all_misconceptions(day: Day) -> list[Misconception]:
+    return [one for entry in _entries(day) for one in _read(entry)]
+
+
+def _entries(day: Day) -> list[dict[str, Any]]:
+    """Return the entries of a day's file.
+
+    Raises:
+        ValueError: the file is not TOML, or an entry lacks what it needs.
+    """
     if not day.misconceptions.exists():
         return []
-    found: list[Misconception] = load_module(day.misconceptions).MISCONCEPTIONS
-    return found
+    file = tomllib.loads(day.misconceptions.read_text(encoding="utf-8"))
+    entries: list[dict[str, Any]] = file.get("mistakes", [])
+    for number, entry in enumerate(entries, 1):
+        for fault in _faults_of_form(entry):
+            raise ValueError(f"{entry.get('id', f'mistake {number}')}: {fault}")
+    return entries
 
 
-def drifted(day: Day) -> Iterator[str]:
-    """Name each known wrong answer of a day that no longer fits the reference, and the edit that does not."""
+def _read(entry: Mapping[str, Any]) -> Iterator[Misconception]:
+    """Yield the known wrong answer of an entry, and its alternatives."""
+    tell, device = " ".join(entry["sentence"].split()), entry.get("device", "cpu")
+    for number, change in enumerate(_changes(entry)):
+        yield Misconception(
+            entry["id"], entry["exercise"], tell, change, device, alternative=number
+        )
+
+
+def _changes(entry: Mapping[str, Any]) -> list[Mapping[str, str] | str]:
+    """Return the change of an entry, and those of its alternatives."""
+    hows = [entry, *entry.get("alternatives", [])]
+    return [how["code"] if "code" in how else how["edits"] for how in hows]
+
+
+# --- Checking the files ---------------------------------------------------------------------------
+
+
+def faults(day: Day) -> Iterator[str]:
+    """Name what is wrong with a day's known wrong answers: their form, their sentences, edits that no longer
+    fit the reference, and mistakes that are the same."""
+    try:
+        entries = _entries(day)
+    except ValueError as error:
+        yield str(error)
+        return
+    ids = [entry["id"] for entry in entries]
+    yield from (
+        f"{id}: the id is used twice" for id in sorted({i for i in ids if ids.count(i) > 1})
+    )
+    for entry in entries:
+        yield from (f"{entry['id']}: {fault}" for fault in _faults_of_words(entry, day))
+    yield from _faults_of_code(day)
+
+
+def _faults_of_form(entry: Mapping[str, Any]) -> Iterator[str]:
+    """Name what keeps an entry from being read."""
+    yield from (f"`{key}` is missing" for key in sorted(REQUIRED - entry.keys()))
+    yield from (f"unknown key `{key}`" for key in sorted(entry.keys() - REQUIRED - OPTIONAL))
+    words = (entry.get(key, "") for key in (*REQUIRED, "device"))
+    if not all(isinstance(text, str) for text in words):
+        yield "`exercise`, `id`, `sentence` and `device` are strings"
+    for how in [entry, *entry.get("alternatives", [])]:
+        match how.get("edits"), how.get("code"):
+            case dict() as edits, None if edits and all(isinstance(v, str) for v in edits.values()):
+                pass
+            case None, str():
+                pass
+            case _:
+                yield "one of `edits` (strings for strings) and `code` (a string) must be given"
+
+
+def _faults_of_words(entry: Mapping[str, Any], day: Day) -> Iterator[str]:
+    """Name what is wrong with what an entry says."""
+    sentence = " ".join(entry["sentence"].split())
+    if not re.fullmatch(r"[\w-]+", entry["id"]):
+        yield "an id has letters, digits, hyphens and underscores only"
+    if entry["exercise"] not in day.exercises:
+        yield f"`{entry['exercise']}` is not an exercise of day {day.number}"
+    if entry.get("device", "cpu") not in ("cpu", PRACTICE):
+        yield f"the device must be cpu or {PRACTICE}, got {entry['device']}"
+    if not re.fullmatch(r"[A-Z`].*([.?!]\)?|…)", sentence):
+        yield "the sentence must begin with a capital (or code) and end with a full stop"
+    if not MIN_SENTENCE <= len(sentence) <= MAX_SENTENCE:
+        length = f"{MIN_SENTENCE} to {MAX_SENTENCE} characters"
+        yield f"the sentence must have {length}, got {len(sentence)}"
+
+
+def _faults_of_code(day: Day) -> Iterator[str]:
+    """Name each edit that does not fit the reference, and each wrong definition that is the reference's or a
+    different mistake's."""
+    names = {
+        (name, ast.unparse(ast.parse(definition_text(day, name)))): "the reference"
+        for name in day.exercises
+    }
     for one in _all_misconceptions(day):
         try:
-            one.applied(day)
-        except Drifted as error:
+            text = one.text(day)
+        except (Drifted, SyntaxError) as error:
             yield str(error)
+            continue
+        same = names.setdefault((one.definition, text), one.key)
+        if same != one.key:
+            yield f"{one.key}: the code is that of {same}"

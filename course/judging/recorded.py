@@ -95,6 +95,7 @@ def _make(day: Day, path: Path) -> None:
             "tell": one.tell,
             "device": one.device,
             "recorded": one.parts(day),
+            "alternative": one.alternative,
         }
         for one in (*truth.misconceptions, *there)
     ]

@@ -146,11 +146,11 @@ class Truth:
     def wrong(self, check: Outline, one: Misconception) -> WrongAnswerRun:
         """Return the run with a known mistake."""
         known = self._known(check)
-        if one.id not in known:
+        if one.key not in known:
             shown = (one,) if may_show(one, check, self._day) else ()
-            known[one.id] = self._run_wrong(check, shown)
+            known[one.key] = self._run_wrong(check, shown)
             self._grown[check.name] = check
-        return known[one.id]
+        return known[one.key]
 
     def knows(self, check: Outline) -> bool:
         """Return whether the run with each mistake is cached."""

@@ -5,15 +5,15 @@ a keyword argument or a parameter with its default, or one or several statements
 with the definition as syntax, so layout, comments, quotes and parentheses make no difference, and
 it must be found exactly once.
 
-    {"scores.softmax(dim=-1)": "scores.softmax(dim=-2)"}    an expression
-    {"dim=-1": "dim=-2"}                                    a keyword argument or a parameter
-    {"scores = scores / root": ""}                          a statement, which is deleted
-    {"_ / math.sqrt(d_k)": "_"}        `_` matches any expression, and the replacement keeps it
-    {"scores = ...": "scores = 0"}     `...` matches any expression, and the replacement drops it
-    {"if self.finite:\n    _": "_"}    alone in a block, either one matches all of the block
-    {"2: ~mask": "mask"}               found in step 2, after the comment `# 2. …`, of any method
-    {"forward(): eps": "0"}            found in a function or method
-    {"forward() 0: eps": "0"}          found in one of its steps; step 0 is before the first comment
+    "scores.softmax(dim=-1)" = "scores.softmax(dim=-2)"    an expression
+    "dim=-1" = "dim=-2"                                    a keyword argument or a parameter
+    "scores = scores / root" = ""                          a statement, which is deleted
+    "_ / math.sqrt(d_k)" = "_"        `_` matches any expression, and the replacement keeps it
+    "scores = ..." = "scores = 0"     `...` matches any expression, and the replacement drops it
+    "if self.finite:\n    _" = "_"    alone in a block, either one matches all of the block
+    "2: ~mask" = "mask"               found in step 2, after the comment `# 2. …`, of any method
+    "forward(): eps" = "0"            found in a function or method
+    "forward() 0: eps" = "0"          found in one of its steps; step 0 is before the first comment
 
 An empty replacement deletes a statement, an argument, a parameter or a decorator. New code belongs
 to the step of the code that it replaces. `...` does not match what an earlier edit has changed, so

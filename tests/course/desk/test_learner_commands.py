@@ -643,14 +643,14 @@ def test_sync_names_a_wrong_answer_that_no_longer_fits(project):
     assert text.count(".masked_fill(~mask, 0.0)") == 1
     changed = text.replace(".masked_fill(~mask, 0.0)", ".where(mask, 0.0)")
     reference.write_text(changed, encoding="utf-8")
-    edits = project.root / "tests/days/misconceptions/day09_multi_head_attention.py"
+    edits = project.root / "tests/days/misconceptions/day09_multi_head_attention.toml"
     text = edits.read_text(encoding="utf-8")
     edits.write_text(text.replace('"4: return _"', '"1: return _"'), encoding="utf-8")
     _, done = project.courses(("sync",), ("sync", "--check"))  # stubs and solutions follow
     assert done.returncode == 1
     said = " ".join(done.stdout.split())
     for words in (
-        "drifted tests/days/misconceptions/day08_attention.py: mask_inverted no longer fits attention: "
+        "drifted tests/days/misconceptions/day08_attention.toml: mask_inverted no longer fits attention: "
         "'~mask' must be found once in step 4, got 0 times",
         "residual_inside no longer fits MultiHeadedAttention: "
         "'return _' must be found once in step 1, got 0 times",

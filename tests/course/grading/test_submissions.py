@@ -411,7 +411,7 @@ LAYOUTS = {
             f"course/exercises/{SOFTMAX}": b"theirs",
             "course/solutions/day02_attention.ipynb": b"ours",
             "course/my/solutions/day02_attention.ipynb": b"ours",
-            "course/tests/days/misconceptions/day02_attention.py": b"ours",
+            "course/tests/days/misconceptions/day02_attention.toml": b"ours",
         },
         {SOFTMAX: b"theirs"},
     ),

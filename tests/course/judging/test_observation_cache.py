@@ -202,7 +202,7 @@ EVERY = {2, 8, 24, 25, 32, 37}  # of these days
         ("variants/mamba.py", {37}, {37}),
         ("variants/sampling.py", {24, 25, 32}, {24, 25, 32}),
         ("tests/days/test_day08_attention.py", {8}, {8}),
-        ("tests/days/misconceptions/day08_attention.py", {8}, {8}),
+        ("tests/days/misconceptions/day08_attention.toml", {8}, {8}),
         ("course/judging/messages.py", set(), EVERY),
         ("course/judging/known_messages.txt", set(), EVERY),
         ("course/checks/tensors.py", EVERY, EVERY),
