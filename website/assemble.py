@@ -133,17 +133,16 @@ def _replaced() -> str:
 
 def _lessons() -> str:
     """The days in their parts, as README has them in its table."""
-    parts = [
-        "# Lessons\n\n"
-        f"{len(DAYS)} days in {len(PARTS)} parts. {hours()} Minutes are those of reading and exercise."
-    ]
+    parts = [f"# Lessons\n\n{len(DAYS)} days in {len(PARTS)} parts. {hours()}"]
     for number, part in enumerate(PARTS, 1):
         rows = [
             f"| {day.number} | [{day.title}]({day.stem}.ipynb) | {times(day).in_short} | "
             f"{' '.join(f'`{name}`' for name in day.exercises)} |"
             for day in part.days
         ]
-        table = "\n".join(["| day | lesson | minutes | you write |", "|---|---|---|---|", *rows])
+        table = "\n".join(
+            ["| day | lesson | minutes: read+write+use | you write |", "|---|---|---|---|", *rows]
+        )
         tree = _toctree((day.stem for day in part.days), caption=f"{number} · {part.title}")
         parts.append(f"## {number} · {part.title}\n\n{table}\n\n{tree}")
     return "\n\n".join(parts) + "\n"

@@ -12,6 +12,7 @@ from rich.text import Text
 
 from course.curriculum import DAYS, PARTS, Day, Part
 from course.judging.results import DayResult
+from course.references.lessons import times
 from course.terminal.display import MARKS, safe
 
 UNFINISHED = ("failed", "error", "in_progress")
@@ -112,6 +113,13 @@ def _legend() -> Text:
     return legend
 
 
+def _minutes(day: Day) -> str:
+    """How long the day takes."""
+    spent = times(day)
+    names = "read + write" if spent.use is None else "read + write + use"
+    return f" ({spent.in_short} minutes: {names})"
+
+
 def _next_steps(results: dict[int, DayResult]) -> list[RenderableType]:
     coming = next((r for r in results.values() if r.status != "passed"), None)
     lines: list[RenderableType] = []
@@ -130,7 +138,7 @@ def _next_steps(results: dict[int, DayResult]) -> list[RenderableType]:
     day = coming.day
     lines.append(Text(f"Next: day {day.number} · {day.title}", "bold"))
     for command, what in (
-        (f"course lesson {day.number}", "read and run the lesson"),
+        (f"course lesson {day.number}", f"read and run the lesson{_minutes(day)}"),
         (
             f"course watch {day.number}",
             f"then fill in exercises/{day.stem}.py: checked at every save",

@@ -20,7 +20,18 @@ FOLDED = re.compile(
 )
 
 FURTHER, SOURCES = "## Further", "## Where to read on"
-TIME = re.compile(r"^\*\*Time\.\*\* .*; about (\d+) for the exercise\.$", re.MULTILINE)
+TIME = re.compile(
+    r"^\*\*Time\.\*\* .*(?:; about (\d+) for the exercise\.$|, (\d+) to write, .*)", re.MULTILINE
+)
+
+IN_ACTS: tuple[int, ...] = ()
+"""The days whose lessons have three acts, until all fifty have them: the idea, write it, use it.
+
+The headings with which the second and the third begin are cells with these tags.
+"""
+ACTS = ("act-2", "act-3")
+MAX_IDEA, MAX_READING = 25, 50  # minutes of the first act, and of the first and the third
+MAX_PREDICTIONS = 4
 
 
 @dataclass(frozen=True)
@@ -28,65 +39,92 @@ class Times:
     """How many minutes a lesson takes.
 
     Attributes:
-        reading: the minutes for what the day needs.
+        read: the minutes of reading before the exercise; in a lesson without acts, of the whole lesson.
+        write: the minutes of the exercise from trials, as in the lesson's first cell.
+        use: the minutes of the third act; None in a lesson without acts.
         further: the minutes for the sections at the end whose headings begin with "Further".
-        exercise: the minutes from trials, as in the lesson's first cell.
     """
 
-    reading: int
-    further: int
-    exercise: int
+    read: int
+    write: int
+    use: int | None = None
+    further: int = 0
 
     @property
     def in_short(self) -> str:
-        return f"{self.reading}+{self.exercise}"
+        return "+".join(str(one) for one in (self.read, self.write, self.use) if one is not None)
+
+    @property
+    def reading(self) -> int:
+        """The minutes of reading that the day needs."""
+        return self.read + (self.use or 0)
 
     def __str__(self) -> str:
-        more = f", and {self.further} for the parts called *Further*" if self.further else ""
-        return f"About {self.reading} minutes of reading{more}; about {self.exercise} for the exercise."
+        parts = f"{self.further} for the parts called *Further*"
+        if self.use is None:
+            more = f", and {parts}" if self.further else ""
+            return (
+                f"About {self.read} minutes of reading{more}; about {self.write} for the exercise."
+            )
+        more = f"; {parts.replace(' for', ' more for', 1)}" if self.further else ""
+        return f"About {self.read} minutes to read, {self.write} to write, {self.use} to use{more}."
 
 
 def times(day: Day) -> Times:
-    """Return how long a day takes: 150 words or 8 visible lines of code a minute, 2 minutes for a prediction
-    and 1.5 for a figure, to the next five."""
-    cells = json.loads(day.lesson.read_text(encoding="utf-8"))["cells"]
-    spent = {False: 0.0, True: 0.0}
-    for heading, minutes in _sections(cells):
-        if heading != SOURCES:
-            spent[heading.startswith(FURTHER)] += minutes
-    exercise = TIME.search("".join(cells[0]["source"]))
-    reading, further = (5 * round(one / 5) for one in spent.values())
-    return Times(reading, further, int(exercise[1]) if exercise else 0)
+    """Return how long a day takes, to the next five minutes."""
+    read, use, further = (None if one is None else 5 * round(one / 5) for one in minutes(day))
+    written = TIME.search("".join(_cells(day)[0]["source"]))
+    return Times(read or 0, int(written[1] or written[2]) if written else 0, use, further or 0)
+
+
+def minutes(day: Day) -> tuple[float, float | None, float]:
+    """Return the minutes of the first act, of the third, and of the parts called Further: 150 words or 8
+    visible lines of code a minute, 2 minutes for a prediction and 1.5 for a figure.
+
+    The second act, which is short, counts as part of the first. A lesson without acts has the first alone.
+    """
+    spent = {"read": 0.0, "use": 0.0, "further": 0.0}
+    for act, heading, cost in _sections(_cells(day)):
+        if heading.startswith(FURTHER):
+            spent["further"] += cost
+        elif heading != SOURCES:
+            spent["use" if act == ACTS[1] else "read"] += cost
+    in_acts = day.number in IN_ACTS
+    return spent["read"], spent["use"] if in_acts else None, spent["further"]
+
+
+def _cells(day: Day) -> list[dict[str, Any]]:
+    cells: list[dict[str, Any]] = json.loads(day.lesson.read_text(encoding="utf-8"))["cells"]
+    return cells
 
 
 def hours() -> str:
     """Return how long the course takes, and its days."""
-    reading, exercise = zip(
-        *((times(day).reading, times(day).exercise) for day in DAYS), strict=True
-    )
+    reading, exercise = zip(*((times(day).reading, times(day).write) for day in DAYS), strict=True)
     return (
         f"About {5 * round((sum(reading) + sum(exercise)) / 300)} hours. A lesson takes {min(reading)} to "
         f"{max(reading)} minutes, its exercise {min(exercise)} to {max(exercise)}."
     )
 
 
-def _sections(cells: list[dict[str, Any]]) -> Iterator[tuple[str, float]]:
-    """The minutes of each piece of a notebook, with the heading that it is under."""
-    heading = ""
+def _sections(cells: list[dict[str, Any]]) -> Iterator[tuple[str, str, float]]:
+    """The minutes of each piece of a notebook, with the act and the heading that it is under."""
+    act = heading = ""
     for cell in cells:
+        act = next((tag for tag in ACTS if tag in cell["metadata"].get("tags", ())), act)
         source = "".join(cell["source"])
         if cell["cell_type"] == "markdown":
             for text in re.split(r"^(?=## )", source, flags=re.MULTILINE):
                 heading = text.partition("\n")[0] if text.startswith("## ") else heading
                 words = len(re.findall(r"\S*\w\S*", text))
-                yield heading, words / 150 + 2 * len(PREDICTION.findall(text))
+                yield act, heading, words / 150 + 2 * len(PREDICTION.findall(text))
         else:
             hidden = cell["metadata"].get("jupyter", {}).get("source_hidden")
             lines = 0 if hidden else sum(bool(line.strip()) for line in source.splitlines())
             figures = sum(
                 "image/" in " ".join(one.get("data", ())) for one in cell.get("outputs", ())
             )
-            yield heading, lines / 8 + 1.5 * figures
+            yield act, heading, lines / 8 + 1.5 * figures
 
 
 def folded(text: str) -> str:
@@ -110,7 +148,7 @@ def faults_of_form(cells: list[str]) -> Iterator[str]:
     """Find what is wrong with the form of a lesson, given the Markdown of its cells."""
     text = "\n\n".join(cells)
     if not TIME.search(cells[0]):
-        yield f"its first cell has no line such as **Time.** {Times(60, 10, 30)}"
+        yield f"its first cell has no line such as **Time.** {Times(20, 30, 25, 10)}"
     if len(FOLDED.findall(text)) != text.count("<details"):
         form = FOLD.format("…", "…").replace("\n", "⏎")
         yield f"a fold is not of the form ⏎⏎{form}⏎⏎"

@@ -13,6 +13,7 @@ from typing import Any
 import nbformat
 
 from course.curriculum import ANSWER_TAG, DAYS, ROOT, Day
+from course.references.acts import faults_of_acts
 from course.references.contracts import faults
 from course.references.editions import is_recorded, stub_of
 from course.references.lessons import TIME, faults_of_form, folded, hours, times
@@ -129,6 +130,9 @@ def _sync_lesson(day: Day, write: bool) -> Iterator[Drift]:
         yield Drift(day.lesson, what)
         cell.source = text
     yield from (Drift(day.lesson, what, by_hand=True) for what in faults_of_form(new))
+    yield from (
+        Drift(day.lesson, what, by_hand=True) for what in faults_of_acts(day, notebook.cells)
+    )
     if unlike and write:
         nbformat.write(notebook, day.lesson)  # type: ignore[no-untyped-call]
 

@@ -23,6 +23,7 @@ from nbclient import NotebookClient
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
 from course.curriculum import DAYS, ROOT, Day
+from course.references import acts, lessons
 from course.references.lessons import Times, faults_of_form, folded, times
 from course.references.text import definition_text
 from tests.affected import name_of
@@ -150,7 +151,7 @@ def test_answers_are_folded():
     fold = "<details><summary>Answer, both</summary>\n\nTwo:\n\n| 1 | 2 |\n\n</details>\n\n## Next"
     assert folded(f"{question}\n\n{answer}") == f"{question}\n\n{fold}"
     assert folded(fold) == fold
-    head = f"**Time.** {Times(60, 10, 30)}"
+    head = f"**Time.** {Times(60, 30)}"
     assert not list(
         faults_of_form([head, question, fold, "## Further: three", "## Where to read on"])
     )
@@ -177,7 +178,45 @@ def test_the_time_of_a_lesson(monkeypatch, tmp_path):
     lesson = tmp_path / "lesson.ipynb"
     nbformat.write(new_notebook(cells=cells), lesson)
     monkeypatch.setattr(Day, "lesson", lesson)
-    assert times(DAYS[0]) == Times(reading=25, further=15, exercise=30)
+    assert times(DAYS[0]) == Times(read=25, write=30, further=15)
+    cells[0].source = f"**Time.** {Times(5, 30, 5)}"
+    cells[2].metadata.tags = ["act-3"]
+    nbformat.write(new_notebook(cells=cells), lesson)
+    monkeypatch.setattr(lessons, "IN_ACTS", (1,))
+    assert times(DAYS[0]) == Times(read=15, write=30, use=10, further=15)
+    assert times(DAYS[0]).in_short == "15+30+10"
+
+
+@pytest.mark.parametrize("number", lessons.IN_ACTS)
+def test_a_lesson_in_acts_is_short(number):
+    read, use, _ = lessons.minutes(DAYS[number - 1])
+    assert read <= lessons.MAX_IDEA
+    assert read + use <= lessons.MAX_READING
+
+
+def test_the_acts_of_a_lesson(monkeypatch):
+    """`course sync --check` refuses a lesson in acts that runs on something else than the learner's code."""
+    monkeypatch.setattr(acts, "IN_ACTS", (1,))
+    idea = new_code_cell("import numpy as np\nweights = np.exp(2)")
+    write = new_markdown_cell("## Write it", metadata={"tags": ["act-2"]})
+    use = new_markdown_cell("## Hot and cold", metadata={"tags": ["act-3"]})
+    take = new_code_cell('from course import yours\nsoftmax = yours("softmax")\nsoftmax(2)')
+    again = new_code_cell("softmax(3)")
+    right = [idea, write, use, take, again]
+    assert not list(acts.faults_of_acts(DAYS[0], right))
+    for cells, fault in (
+        ([idea, use, take], "need the tags act-2 and act-3"),
+        ([again, write, use, take], "softmax is used before it is written"),
+        ([idea, write, again, use, take], "softmax is used before it is written"),
+        ([idea, write, use, again], 'softmax is not taken by softmax = yours("softmax")'),
+        ([*right, new_code_cell("from numpy_reference import softmax")], "softmax is not taken by"),
+        ([*right, new_code_cell("def softmax(x): return x")], "softmax is not taken by"),
+        ([*right, new_code_cell("softmax = 3")], "softmax is replaced"),
+        ([*right, new_markdown_cell("## Before you write it")], "it has a part"),
+        ([*right, *5 * [new_markdown_cell("**Predict first.** 1?")]], "it has 5 predictions"),
+    ):
+        assert [fault in one for one in acts.faults_of_acts(DAYS[0], cells)] == [True]
+    assert "add 2 to IN_ACTS" in next(acts.faults_of_acts(DAYS[1], right))
 
 
 @pytest.mark.parametrize("day", WRITTEN, ids=lambda day: day.stem)

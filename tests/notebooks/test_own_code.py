@@ -1,0 +1,63 @@
+"""Lessons in three acts, executed on answers that are not the reference."""
+
+import ast
+import shutil
+
+import nbformat
+import pytest
+from nbclient import NotebookClient
+
+from course.curriculum import BY_NUMBER, YOURS
+from course.references.lessons import IN_ACTS
+from course.references.text import definition_text, import_lines
+from tests.notebooks.kernels import PortlessKernelManager
+
+ANSWERS = [
+    pytest.param(BY_NUMBER[number], file, id=f"{number}-{file.stem}")
+    for number in IN_ACTS
+    for file in sorted(BY_NUMBER[number].accepted.glob("*.py"))
+]
+
+
+def printed_on(day, answers, monkeypatch):
+    """Execute a lesson on a folder of answers. Returns what it printed."""
+    monkeypatch.setenv(YOURS, str(answers))
+    notebook = nbformat.read(day.lesson, as_version=4)
+    NotebookClient(
+        notebook,
+        timeout=None,
+        kernel_manager_class=PortlessKernelManager,
+        resources={"metadata": {"path": str(day.lesson.parent)}},
+    ).execute()
+    outputs = (one for cell in notebook.cells for one in cell.get("outputs", ()))
+    return "".join(one.get("text", "") for one in outputs)
+
+
+def raising(day):
+    """An answer to a day of which every function raises before its last statement."""
+    source = import_lines(day) + "\n\n".join(definition_text(day, one) for one in day.exercises)
+    tree = ast.parse(source)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef) and node.name != "__init__":
+            node.body.insert(-1, ast.parse("raise OSError('half-way')").body[0])
+    return ast.unparse(tree)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize(("day", "file"), ANSWERS)
+def test_a_lesson_holds_with_any_right_answer(day, file, tmp_path, monkeypatch):
+    """No cell raises, and no assertion fails."""
+    shutil.copy(file, tmp_path / f"{day.stem}.py")
+    printed = printed_on(day, tmp_path, monkeypatch)
+    assert ": yours, from " in printed
+    assert "the reference's, because" not in printed
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("number", IN_ACTS)
+def test_a_lesson_goes_on_where_an_answer_raises(number, tmp_path, monkeypatch):
+    day = BY_NUMBER[number]
+    (tmp_path / f"{day.stem}.py").write_text(raising(day), encoding="utf-8")
+    assert "(OSError: half-way)" in printed_on(day, tmp_path, monkeypatch)
