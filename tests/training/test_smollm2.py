@@ -3,10 +3,14 @@
 `course generate --pretrained smollm2-135m --tokens 1` fetches them once.
 """
 
+from typing import Any
+
 import gguf
+import nbformat
 import pytest
 import torch
 
+from course.curriculum import ROOT
 from tests.training.conftest import QUIET
 from tests.training.test_gguf_file import OTHERS, PARTS
 from training.data.downloads import cache
@@ -65,6 +69,20 @@ def published(transformers):
     model = transformers.LlamaForCausalLM(sizes)
     model.load_state_dict(state)
     return model.eval()
+
+
+def test_day_32_records_the_logits_of_transformers(ours):
+    """What its lesson compares the learner's class with."""
+    theirs = published(pytest.importorskip("transformers"))
+    lesson = nbformat.read(ROOT / "lessons" / "day32_llama.ipynb", as_version=4)
+    [cell] = [one for one in lesson.cells if "PUBLISHED = " in one.source]
+    recorded: dict[str, Any] = {"torch": torch}
+    exec(cell.source, recorded)
+    text = torch.tensor([ours.encode(recorded["TEXT"])])
+    with torch.no_grad():
+        logits = theirs(text).logits[0, :-1, list(recorded["TOKENS"].values())]
+    assert list(recorded["TOKENS"]) == [ours.decode([id_]) for id_ in recorded["TOKENS"].values()]
+    torch.testing.assert_close(logits.T, recorded["PUBLISHED"], atol=2e-3, rtol=0)
 
 
 def test_its_head_is_its_embedding(ours):
