@@ -3,7 +3,7 @@
 Paper: Vaswani et al. 2017, https://arxiv.org/abs/1706.03762; § in the headings refers to it. The file
 builds up from attention to the parts of a layer, the two stacks and the model (§3). Training (§5),
 decoding (§6.1), tokenization and BLEU follow. Every public definition but `tokenize_13a` is an exercise
-of days 8 to 22; its numbered comments are the steps of the exercise.
+of days 8 to 22; its numbered comments are the first hint of the exercise.
 
 From symbols to names
     B               batch: number of sequences processed together

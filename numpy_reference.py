@@ -1,7 +1,7 @@
 """The Transformer's encoder layer in NumPy, and the gradients of attention without autograd.
 
 Every public function is an exercise of days 1 to 7 and builds on those before it. Its numbered
-comments are the steps of the exercise.
+comments are the first hint of the exercise.
 
 Paper: Vaswani et al. 2017, *Attention Is All You Need*, https://arxiv.org/abs/1706.03762.
 

@@ -1,11 +1,11 @@
 """Day 1 · Softmax
 
 Lesson  course lesson 1
-Hints   course hint 1
+Hints   course hint 1     (one more each time; the first gives the steps of one way)
 Check   course watch 1    (checks at every save; `course check 1` checks once)
 
-Replace each `raise NotImplementedError` with your own code. The numbered comments show one way; you may
-choose another. Earlier days' parts come from the reference, so you can skip a day.
+Replace each `raise NotImplementedError` with your own code. Choose your own way.
+Earlier days' parts come from the reference, so you can skip a day.
 `Raises` lists what the reference refuses; no check tests that your code refuses it too.
 """
 
@@ -29,9 +29,6 @@ def softmax(x: Float[np.ndarray, "..."], axis: int = -1) -> Float[np.ndarray, ".
 
     Source: Goodfellow, Bengio & Courville 2016, *Deep Learning*, eq. 4.1 and §4.1 (overflow).
     """
-    # 1. Bring the scores into a range in which no exponential overflows, without changing the weights.
-    # 2. Compute the numerators of the equation.
-    # 3. Normalize along `axis`.
     raise NotImplementedError
 
 
@@ -50,6 +47,4 @@ def log_softmax(x: Float[np.ndarray, "..."], axis: int = -1) -> Float[np.ndarray
 
     Source: Goodfellow, Bengio & Courville 2016, *Deep Learning*, §4.1.
     """
-    # 1. Bring the scores into range, as in softmax.
-    # 2. Simplify the equation on paper before you compute it. What can no longer become log 0?
     raise NotImplementedError

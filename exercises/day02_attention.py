@@ -1,11 +1,11 @@
 """Day 2 · Attention
 
 Lesson  course lesson 2
-Hints   course hint 2
+Hints   course hint 2     (one more each time; the first gives the steps of one way)
 Check   course watch 2    (checks at every save; `course check 2` checks once)
 
-Replace each `raise NotImplementedError` with your own code. The numbered comments show one way; you may
-choose another. Earlier days' parts come from the reference, so you can skip a day.
+Replace each `raise NotImplementedError` with your own code. Choose your own way.
+Earlier days' parts come from the reference, so you can skip a day.
 `Raises` lists what the reference refuses; no check tests that your code refuses it too.
 
 What is imported from them below:
@@ -49,9 +49,4 @@ def attention(
 
     Source: Vaswani et al. 2017, §3.2.1, eq. 1.
     """
-    # 1. Compute a score for every query and every key.
-    # 2. Apply the mask, so that only the allowed keys have weight, and their weights sum to 1.
-    # 3. Turn each query's scores into weights.
-    # 4. Check a query that may attend to nothing: which weights does it have after step 3?
-    # 5. Compute the output, and return both.
     raise NotImplementedError

@@ -1,11 +1,11 @@
 """Day 3 · Masks
 
 Lesson  course lesson 3
-Hints   course hint 3
+Hints   course hint 3     (one more each time; the first gives the steps of one way)
 Check   course watch 3    (checks at every save; `course check 3` checks once)
 
-Replace each `raise NotImplementedError` with your own code. The numbered comments show one way; you may
-choose another. Earlier days' parts come from the reference, so you can skip a day.
+Replace each `raise NotImplementedError` with your own code. Choose your own way.
+Earlier days' parts come from the reference, so you can skip a day.
 """
 
 import numpy as np
@@ -22,7 +22,6 @@ def padding_mask(tokens: Int[np.ndarray, "B T"], pad: int = 0) -> Bool[np.ndarra
 
     Source: Vaswani et al. 2017, §3.2.3 (illegal connections are masked out before the softmax).
     """
-    # 1. Find the real tokens. Which axis is still missing?
     raise NotImplementedError
 
 
@@ -35,7 +34,6 @@ def subsequent_mask(size: int) -> Bool[np.ndarray, "1 T T"]:
     Source: Vaswani et al. 2017, §3.1 (decoder: "masking … ensures that the predictions for position
     i can depend only on the known outputs at positions less than i") and §3.2.3.
     """
-    # 1. Draw the mask for 4 positions first. Which shape do its True entries form?
     raise NotImplementedError
 
 
@@ -47,5 +45,4 @@ def target_mask(tokens: Int[np.ndarray, "B T"], pad: int = 0) -> Bool[np.ndarray
 
     Source: Vaswani et al. 2017, §3.2.3.
     """
-    # 1. Combine the two masks above.
     raise NotImplementedError

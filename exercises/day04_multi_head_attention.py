@@ -1,11 +1,11 @@
 """Day 4 · Multi-head attention
 
 Lesson  course lesson 4
-Hints   course hint 4
+Hints   course hint 4     (one more each time; the first gives the steps of one way)
 Check   course watch 4    (checks at every save; `course check 4` checks once)
 
-Replace each `raise NotImplementedError` with your own code. The numbered comments show one way; you may
-choose another. Earlier days' parts come from the reference, so you can skip a day.
+Replace each `raise NotImplementedError` with your own code. Choose your own way.
+Earlier days' parts come from the reference, so you can skip a day.
 `Raises` lists what the reference refuses; no check tests that your code refuses it too.
 
 What is imported from them below:
@@ -33,8 +33,6 @@ def split_heads(x: Float[np.ndarray, "B T d_model"], h: int) -> Float[np.ndarray
 
     Source: Vaswani et al. 2017, §3.2.2.
     """
-    # 1. Separate the features of one head from those of the next.
-    # 2. Bring the axes into order: each head must hold a sequence of all T tokens.
     raise NotImplementedError
 
 
@@ -45,8 +43,6 @@ def join_heads(x: Float[np.ndarray, "B h T d_k"]) -> Float[np.ndarray, "B T d_mo
 
     Source: Vaswani et al. 2017, §3.2.2 (Concat).
     """
-    # 1. Undo the last step of `split_heads`.
-    # 2. Undo the first step.
     raise NotImplementedError
 
 
@@ -79,8 +75,4 @@ def multi_head_attention(
 
     Source: Vaswani et al. 2017, §3.2.2.
     """
-    # 1. Project query, key and value, including biases, and split each into heads.
-    # 2. Make the mask fit the scores, which now have an axis for the heads.
-    # 3. Attend in all heads at once.
-    # 4. Combine the heads.
     raise NotImplementedError

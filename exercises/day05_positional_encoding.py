@@ -1,11 +1,11 @@
 """Day 5 · Positional encoding
 
 Lesson  course lesson 5
-Hints   course hint 5
+Hints   course hint 5     (one more each time; the first gives the steps of one way)
 Check   course watch 5    (checks at every save; `course check 5` checks once)
 
-Replace each `raise NotImplementedError` with your own code. The numbered comments show one way; you may
-choose another. Earlier days' parts come from the reference, so you can skip a day.
+Replace each `raise NotImplementedError` with your own code. Choose your own way.
+Earlier days' parts come from the reference, so you can skip a day.
 """
 
 import numpy as np
@@ -24,6 +24,4 @@ def positional_encoding(max_len: int, d_model: int) -> Float[np.ndarray, "max_le
 
     Source: Vaswani et al. 2017, §3.5.
     """
-    # 1. Compute the angles, a row for each position. How many frequencies does an odd width need?
-    # 2. Put sines and cosines into their columns.
     raise NotImplementedError

@@ -1,11 +1,11 @@
 """Day 6 · Encoder layer
 
 Lesson  course lesson 6
-Hints   course hint 6
+Hints   course hint 6     (one more each time; the first gives the steps of one way)
 Check   course watch 6    (checks at every save; `course check 6` checks once)
 
-Replace each `raise NotImplementedError` with your own code. The numbered comments show one way; you may
-choose another. Earlier days' parts come from the reference, so you can skip a day.
+Replace each `raise NotImplementedError` with your own code. Choose your own way.
+Earlier days' parts come from the reference, so you can skip a day.
 
 What is imported from them below:
 
@@ -40,9 +40,6 @@ def layer_norm(
     Source: Ba, Kiros & Hinton 2016, *Layer Normalization*, eqs. 3 and 5; ε is not
     in the paper. https://arxiv.org/abs/1607.06450.
     """
-    # 1. Subtract the mean.
-    # 2. Compute the variance. Which formula is still accurate for a mean of 1000?
-    # 3. Complete the equation.
     raise NotImplementedError
 
 
@@ -63,8 +60,6 @@ def feed_forward(
 
     Source: Vaswani et al. 2017, §3.3, eq. 2.
     """
-    # 1. Compute the hidden layer.
-    # 2. Compute the output.
     raise NotImplementedError
 
 
@@ -89,6 +84,4 @@ def encoder_layer(
 
     Source: Vaswani et al. 2017, §3.1 (LayerNorm(x + Sublayer(x))) and figure 1.
     """
-    # 1. Apply self-attention. Which arrays are its queries, keys and values?
-    # 2. Apply the feed-forward network. Which x does its residual connection add?
     raise NotImplementedError

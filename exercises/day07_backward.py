@@ -1,11 +1,11 @@
 """Day 7 · Backward
 
 Lesson  course lesson 7
-Hints   course hint 7
+Hints   course hint 7     (one more each time; the first gives the steps of one way)
 Check   course watch 7    (checks at every save; `course check 7` checks once)
 
-Replace each `raise NotImplementedError` with your own code. The numbered comments show one way; you may
-choose another. Earlier days' parts come from the reference, so you can skip a day.
+Replace each `raise NotImplementedError` with your own code. Choose your own way.
+Earlier days' parts come from the reference, so you can skip a day.
 """
 
 import math
@@ -30,8 +30,6 @@ def softmax_backward(
     Source: the chain rule with ∂wⱼ/∂sᵢ = wⱼ (δᵢⱼ − wᵢ); Dao et al. 2022, *FlashAttention*, appendix
     B.2.
     """
-    # 1. Multiply out the sum over j. Which part is the same for every score of a row?
-    # 2. Combine that part with the rest.
     raise NotImplementedError
 
 
@@ -63,7 +61,4 @@ def attention_backward(
 
     Source: the chain rule; Dao et al. 2022, *FlashAttention*, appendix B.2.
     """
-    # 1. Go back from the output to the values and the weights.
-    # 2. Go back through the softmax, and through the division by √d_k.
-    # 3. Go back from the scores to query and key.
     raise NotImplementedError

@@ -1,11 +1,11 @@
 """Day 8 · Attention
 
 Lesson  course lesson 8
-Hints   course hint 8
+Hints   course hint 8     (one more each time; the first gives the steps of one way)
 Check   course watch 8    (checks at every save; `course check 8` checks once)
 
-Replace each `raise NotImplementedError` with your own code. The numbered comments show one way; you may
-choose another. Earlier days' parts come from the reference, so you can skip a day.
+Replace each `raise NotImplementedError` with your own code. Choose your own way.
+Earlier days' parts come from the reference, so you can skip a day.
 `Raises` lists what the reference refuses; no check tests that your code refuses it too.
 """
 
@@ -46,11 +46,4 @@ def attention(
 
     Source: Vaswani et al. 2017, §3.2.1, eq. 1. Dropout on the weights is not in the text.
     """
-    # 1. Take the dot product of every query with every key, and scale by 1/√d_k, so that random vectors
-    #    have scores of variance 1. Upcast half precision first: float16 overflows above 65504.
-    # 2. Give each masked key the lowest finite score, before the softmax. Not −∞: a row of only
-    #    −∞ becomes NaN, which spreads through the model and its gradients.
-    # 3. Apply the softmax over the keys.
-    # 4. Set masked weights to exactly 0. This matters only where every key is masked.
-    # 5. Apply dropout to the weights, if given. Average the values by the weights; return both.
     raise NotImplementedError

@@ -1,11 +1,11 @@
 """Day 9 · Multi-head attention
 
 Lesson  course lesson 9
-Hints   course hint 9
+Hints   course hint 9     (one more each time; the first gives the steps of one way)
 Check   course watch 9    (checks at every save; `course check 9` checks once)
 
-Replace each `raise NotImplementedError` with your own code. The numbered comments show one way; you may
-choose another. Earlier days' parts come from the reference, so you can skip a day.
+Replace each `raise NotImplementedError` with your own code. Choose your own way.
+Earlier days' parts come from the reference, so you can skip a day.
 `Raises` lists what the reference refuses; no check tests that your code refuses it too.
 
 What is imported from them below:
@@ -48,7 +48,6 @@ class MultiHeadedAttention(nn.Module):
 
     def __init__(self, h: int, d_model: int, dropout: float = 0.1):
         super().__init__()
-        # 1. Make the projections of query, key, value and output, for all heads together; dropout.
         raise NotImplementedError
 
     def forward(
@@ -66,8 +65,4 @@ class MultiHeadedAttention(nn.Module):
           half precision and float64 as well.
         - Where a query may attend to nothing, the heads return 0, so the output is the bias of `w_o`.
         """
-        # 1. Insert an axis for the heads into the mask, after the batch.
-        # 2. Project, and split the last axis into heads: (B, T, d_model) → (B, h, T, d_k).
-        # 3. Attend. The heads are one more batch dimension. Store the weights for inspection.
-        # 4. Join the heads, and apply the output projection.
         raise NotImplementedError

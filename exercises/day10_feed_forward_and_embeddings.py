@@ -1,11 +1,11 @@
 """Day 10 · Feed-forward and embeddings
 
 Lesson  course lesson 10
-Hints   course hint 10
+Hints   course hint 10     (one more each time; the first gives the steps of one way)
 Check   course watch 10    (checks at every save; `course check 10` checks once)
 
-Replace each `raise NotImplementedError` with your own code. The numbered comments show one way; you may
-choose another. Earlier days' parts come from the reference, so you can skip a day.
+Replace each `raise NotImplementedError` with your own code. Choose your own way.
+Earlier days' parts come from the reference, so you can skip a day.
 `Raises` lists what the reference refuses; no check tests that your code refuses it too.
 """
 
@@ -31,7 +31,6 @@ class PositionwiseFeedForward(nn.Module):
 
     def __init__(self, d_model: int, d_ff: int, dropout: float = 0.1):
         super().__init__()
-        # 1. Make two linear layers, and the dropout between them.
         raise NotImplementedError
 
     def forward(self, x: Float[Tensor, "*batch d_model"]) -> Float[Tensor, "*batch d_model"]:
@@ -39,7 +38,6 @@ class PositionwiseFeedForward(nn.Module):
 
         The result has the shape and dtype of `x`, `(…, d_model)`.
         """
-        # 1. Project up, apply the ReLU and dropout, and project back down.
         raise NotImplementedError
 
 
@@ -55,7 +53,6 @@ class Embeddings(nn.Module):
 
     def __init__(self, d_model: int, vocab: int):
         super().__init__()
-        # 1. Make the embedding matrix, initialized with a standard deviation of 1/√d_model.
         raise NotImplementedError
 
     def forward(self, tokens: Int[Tensor, "*batch T"]) -> Float[Tensor, "*batch T d_model"]:
@@ -63,7 +60,6 @@ class Embeddings(nn.Module):
 
         Ids of any shape `(…, T)` become vectors `(…, T, d_model)` in the dtype of `lut`.
         """
-        # 1. Look up, and scale, so that each feature has variance 1 at initialization.
         raise NotImplementedError
 
 
@@ -89,9 +85,6 @@ class PositionalEncoding(nn.Module):
 
     def __init__(self, d_model: int, dropout: float, max_len: int = 5000):
         super().__init__()
-        # 1. Compute the angles, in float64: float32 is accurate to only 3 digits at position 4999.
-        # 2. Put sines into columns 0, 2, 4 …, and cosines into columns 1, 3, 5 …
-        # 3. Register a buffer: it moves with the module, and no optimizer updates it.
         raise NotImplementedError
 
     def forward(self, x: Float[Tensor, "B T d_model"]) -> Float[Tensor, "B T d_model"]:
@@ -99,5 +92,4 @@ class PositionalEncoding(nn.Module):
 
         The result has the shape of `x`, `(B, T, d_model)`. The table and `x` have the same dtype.
         """
-        # 1. Add the positions, and apply dropout to the sum.
         raise NotImplementedError

@@ -1,11 +1,11 @@
 """Day 11 · Norm and residual
 
 Lesson  course lesson 11
-Hints   course hint 11
+Hints   course hint 11     (one more each time; the first gives the steps of one way)
 Check   course watch 11    (checks at every save; `course check 11` checks once)
 
-Replace each `raise NotImplementedError` with your own code. The numbered comments show one way; you may
-choose another. Earlier days' parts come from the reference, so you can skip a day.
+Replace each `raise NotImplementedError` with your own code. Choose your own way.
+Earlier days' parts come from the reference, so you can skip a day.
 `Raises` lists what the reference refuses; no check tests that your code refuses it too.
 """
 
@@ -33,7 +33,6 @@ class LayerNorm(nn.Module):
 
     def __init__(self, features: int, eps: float = 1e-5):
         super().__init__()
-        # 1. Make the two parameters, and store ε.
         raise NotImplementedError
 
     def forward(self, x: Float[Tensor, "*batch features"]) -> Float[Tensor, "*batch features"]:
@@ -44,9 +43,6 @@ class LayerNorm(nn.Module):
         - A mean of 1000 with a standard deviation of 0.1 in float32 is normalized correctly, and so are
           features of 300 in float16, whose squares float16 cannot represent.
         """
-        # 1. Compute each vector's own mean and variance. Upcast half precision first, as in attention.
-        # 2. Subtract the mean, and divide by the standard deviation.
-        # 3. Apply the scale and the shift.
         raise NotImplementedError
 
 
@@ -69,7 +65,6 @@ class SublayerConnection(nn.Module):
 
     def __init__(self, size: int, dropout: float, norm: str = "post"):
         super().__init__()
-        # 1. Make the norm and the dropout, and store where the norm goes.
         raise NotImplementedError
 
     def forward(
@@ -81,8 +76,6 @@ class SublayerConnection(nn.Module):
         - The result has the shape and dtype of `x`. Neither `x` nor the output of `sublayer` is changed in
           place.
         """
-        # 1. Pre-norm: normalize the sublayer's input. The residual connection passes x on unchanged.
-        # 2. Post-norm: normalize the sum.
         raise NotImplementedError
 
 
@@ -96,5 +89,4 @@ def clones(module: nn.Module, n: int) -> nn.ModuleList:
 
     Source: Vaswani et al. 2017, §3.1 (identical layers) and §3.3 (different parameters in each).
     """
-    # 1. Make n deep copies.
     raise NotImplementedError

@@ -1,11 +1,11 @@
 """Day 12 · Encoder
 
 Lesson  course lesson 12
-Hints   course hint 12
+Hints   course hint 12     (one more each time; the first gives the steps of one way)
 Check   course watch 12    (checks at every save; `course check 12` checks once)
 
-Replace each `raise NotImplementedError` with your own code. The numbered comments show one way; you may
-choose another. Earlier days' parts come from the reference, so you can skip a day.
+Replace each `raise NotImplementedError` with your own code. Choose your own way.
+Earlier days' parts come from the reference, so you can skip a day.
 
 What is imported from them below:
 
@@ -49,7 +49,6 @@ class EncoderLayer(nn.Module):
         norm: str = "post",
     ):
         super().__init__()
-        # 1. Store the parts, and make a residual connection for each.
         raise NotImplementedError
 
     def forward(
@@ -59,8 +58,6 @@ class EncoderLayer(nn.Module):
 
         `(B, S, d_model)` keeps its shape and dtype; `mask` is `(B, 1, S)` or `(B, S, S)`.
         """
-        # 1. Self-attention: queries, keys and values are the same tokens.
-        # 2. The feed-forward network.
         raise NotImplementedError
 
 
@@ -76,7 +73,6 @@ class Encoder(nn.Module):
 
     def __init__(self, layer: EncoderLayer, n: int):
         super().__init__()
-        # 1. Make n layers, each with its own weights, and the final norm of pre-norm.
         raise NotImplementedError
 
     def forward(
@@ -86,5 +82,4 @@ class Encoder(nn.Module):
 
         The result has the shape and dtype of `x`, `(B, S, d_model)`.
         """
-        # 1. Apply the layers in turn, then the final norm, if there is one.
         raise NotImplementedError

@@ -1,11 +1,11 @@
 """Day 13 · Decoder
 
 Lesson  course lesson 13
-Hints   course hint 13
+Hints   course hint 13     (one more each time; the first gives the steps of one way)
 Check   course watch 13    (checks at every save; `course check 13` checks once)
 
-Replace each `raise NotImplementedError` with your own code. The numbered comments show one way; you may
-choose another. Earlier days' parts come from the reference, so you can skip a day.
+Replace each `raise NotImplementedError` with your own code. Choose your own way.
+Earlier days' parts come from the reference, so you can skip a day.
 
 What is imported from them below:
 
@@ -36,7 +36,6 @@ def subsequent_mask(size: int) -> Bool[Tensor, "1 size size"]:
 
     Source: Vaswani et al. 2017, §3.1 (Decoder) and §3.2.3.
     """
-    # 1. Take the lower triangle, diagonal included.
     raise NotImplementedError
 
 
@@ -64,7 +63,6 @@ class DecoderLayer(nn.Module):
         norm: str = "post",
     ):
         super().__init__()
-        # 1. Store the parts, and make a residual connection for each.
         raise NotImplementedError
 
     def forward(
@@ -81,9 +79,6 @@ class DecoderLayer(nn.Module):
         - `src_mask`, `(B, 1, S)`, is True at the source tokens that may be attended to; `tgt_mask`,
           `(B, T, T)`, is True at the target tokens that may be attended to.
         """
-        # 1. Masked self-attention: each position attends to itself and to earlier ones.
-        # 2. Cross-attention: queries from the decoder, keys and values from the encoder's output.
-        # 3. The feed-forward network.
         raise NotImplementedError
 
 
@@ -98,7 +93,6 @@ class Decoder(nn.Module):
 
     def __init__(self, layer: DecoderLayer, n: int):
         super().__init__()
-        # 1. Make n layers, each with its own weights, and the final norm of pre-norm.
         raise NotImplementedError
 
     def forward(
@@ -113,5 +107,4 @@ class Decoder(nn.Module):
         The result has the shape and dtype of `x`, `(B, T, d_model)`; the arguments are those of a
         `DecoderLayer`.
         """
-        # 1. Apply the layers in turn, then the final norm, if there is one.
         raise NotImplementedError

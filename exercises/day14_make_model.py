@@ -1,11 +1,11 @@
 """Day 14 · The whole model
 
 Lesson  course lesson 14
-Hints   course hint 14
+Hints   course hint 14     (one more each time; the first gives the steps of one way)
 Check   course watch 14    (checks at every save; `course check 14` checks once)
 
-Replace each `raise NotImplementedError` with your own code. The numbered comments show one way; you may
-choose another. Earlier days' parts come from the reference, so you can skip a day.
+Replace each `raise NotImplementedError` with your own code. Choose your own way.
+Earlier days' parts come from the reference, so you can skip a day.
 `Raises` lists what the reference refuses; no check tests that your code refuses it too.
 
 What is imported from them below:
@@ -69,7 +69,6 @@ class Generator(nn.Module):
 
     def __init__(self, d_model: int, vocab: int):
         super().__init__()
-        # 1. Make the output projection.
         raise NotImplementedError
 
     def forward(self, x: Float[Tensor, "*batch d_model"]) -> Float[Tensor, "*batch vocab"]:
@@ -78,7 +77,6 @@ class Generator(nn.Module):
         `(…, d_model)` becomes `(…, vocab)`, in the dtype of `x`. The log-probabilities are finite for scores
         of several hundred, too.
         """
-        # 1. Project, and compute the log-softmax in one step.
         raise NotImplementedError
 
 
@@ -104,14 +102,12 @@ class EncoderDecoder(nn.Module):
         generator: nn.Module,
     ):
         super().__init__()
-        # 1. Store the five parts.
         raise NotImplementedError
 
     def encode(
         self, src: Int[Tensor, "B S"], src_mask: Bool[Tensor, "#B #S S"] | None
     ) -> Float[Tensor, "B S d_model"]:
         """Return the memory, the encoder's output for the source tokens."""
-        # 1. Embed the tokens, and apply the encoder.
         raise NotImplementedError
 
     def decode(
@@ -122,7 +118,6 @@ class EncoderDecoder(nn.Module):
         tgt_mask: Bool[Tensor, "#B #T T"] | None,
     ) -> Float[Tensor, "B T d_model"]:
         """Return the decoder's output for the target tokens."""
-        # 1. Embed the tokens, and apply the decoder.
         raise NotImplementedError
 
     def forward(
@@ -133,7 +128,6 @@ class EncoderDecoder(nn.Module):
         tgt_mask: Bool[Tensor, "#B #T T"] | None,
     ) -> Float[Tensor, "B T d_model"]:
         """Return the decoder's output for a source and a target."""
-        # 1. Encode, then decode.
         raise NotImplementedError
 
 
@@ -168,8 +162,4 @@ def make_model(
     Source: Vaswani et al. 2017, §3, table 3 (base), §3.4 (tying); its initialization is not stated. This
     one: Glorot & Bengio 2010, eq. 16.
     """
-    # 1. Define the parts. Each call makes new ones, so that no two share a parameter.
-    # 2. Build the layers, the stacks and the model.
-    # 3. Initialize the weight of each linear layer separately, Xavier uniform: clones are still equal.
-    # 4. Tie the weights: both embeddings and the output projection share one Parameter.
     raise NotImplementedError

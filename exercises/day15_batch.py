@@ -1,11 +1,11 @@
 """Day 15 · Batch
 
 Lesson  course lesson 15
-Hints   course hint 15
+Hints   course hint 15     (one more each time; the first gives the steps of one way)
 Check   course watch 15    (checks at every save; `course check 15` checks once)
 
-Replace each `raise NotImplementedError` with your own code. The numbered comments show one way; you may
-choose another. Earlier days' parts come from the reference, so you can skip a day.
+Replace each `raise NotImplementedError` with your own code. Choose your own way.
+Earlier days' parts come from the reference, so you can skip a day.
 `Raises` lists what the reference refuses; no check tests that your code refuses it too.
 
 What is imported from them below:
@@ -46,8 +46,4 @@ class Batch:
     def __init__(
         self, src: Int[Tensor, "B S"], tgt: Int[Tensor, "B T"] | None = None, pad: int = 0
     ):
-        # 1. Store the source, and mask its padding.
-        # 2. Shift the target by one: inputs without the last token, targets without the first.
-        # 3. Combine both masks: keys that are no padding and come no later than the query.
-        # 4. Count the targets that are no padding: the summed loss is divided by their number.
         raise NotImplementedError

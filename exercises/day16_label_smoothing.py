@@ -1,11 +1,11 @@
 """Day 16 · Label smoothing
 
 Lesson  course lesson 16
-Hints   course hint 16
+Hints   course hint 16     (one more each time; the first gives the steps of one way)
 Check   course watch 16    (checks at every save; `course check 16` checks once)
 
-Replace each `raise NotImplementedError` with your own code. The numbered comments show one way; you may
-choose another. Earlier days' parts come from the reference, so you can skip a day.
+Replace each `raise NotImplementedError` with your own code. Choose your own way.
+Earlier days' parts come from the reference, so you can skip a day.
 `Raises` lists what the reference refuses; no check tests that your code refuses it too.
 """
 
@@ -34,7 +34,6 @@ class LabelSmoothing(nn.Module):
 
     def __init__(self, size: int, padding_idx: int, smoothing: float = 0.0):
         super().__init__()
-        # 1. Store what determines the target distribution.
         raise NotImplementedError
 
     def forward(
@@ -49,8 +48,4 @@ class LabelSmoothing(nn.Module):
           ε; otherwise it is computed in the inputs' dtype.
         - The inputs are not changed.
         """
-        # 1. Give the target 1 − ε, and every other class its share of ε. Upcast half precision first:
-        #    it cannot represent the small shares of a large vocabulary.
-        # 2. Set the padding column to 0, and every row whose target is padding.
-        # 3. Sum the divergence, in which 0 · log 0 is 0.
         raise NotImplementedError

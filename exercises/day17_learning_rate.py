@@ -1,11 +1,11 @@
 """Day 17 · Learning rate
 
 Lesson  course lesson 17
-Hints   course hint 17
+Hints   course hint 17     (one more each time; the first gives the steps of one way)
 Check   course watch 17    (checks at every save; `course check 17` checks once)
 
-Replace each `raise NotImplementedError` with your own code. The numbered comments show one way; you may
-choose another. Earlier days' parts come from the reference, so you can skip a day.
+Replace each `raise NotImplementedError` with your own code. Choose your own way.
+Earlier days' parts come from the reference, so you can skip a day.
 `Raises` lists what the reference refuses; no check tests that your code refuses it too.
 """
 
@@ -27,6 +27,4 @@ def rate(step: int, model_size: int, factor: float, warmup: int) -> float:
 
     Source: Vaswani et al. 2017, §5.3, eq. 3.
     """
-    # 1. Treat step 0 as step 1: `LambdaLR` asks for it before the first optimizer step.
-    # 2. Compute the two curves, which meet at the end of the warm-up, and combine them.
     raise NotImplementedError

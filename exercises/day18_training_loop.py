@@ -1,11 +1,11 @@
 """Day 18 · Training loop
 
 Lesson  course lesson 18
-Hints   course hint 18
+Hints   course hint 18     (one more each time; the first gives the steps of one way)
 Check   course watch 18    (checks at every save; `course check 18` checks once)
 
-Replace each `raise NotImplementedError` with your own code. The numbered comments show one way; you may
-choose another. Earlier days' parts come from the reference, so you can skip a day.
+Replace each `raise NotImplementedError` with your own code. Choose your own way.
+Earlier days' parts come from the reference, so you can skip a day.
 `Raises` lists what the reference refuses; no check tests that your code refuses it too.
 
 What is imported from them below:
@@ -62,9 +62,4 @@ def run_epoch(
 
     Source: Vaswani et al. 2017, §5.
     """
-    # 1. Read a group of batches: its tokens must be counted before the first backward pass.
-    # 2. Forward pass: states, log-probabilities, summed loss.
-    # 3. Backward pass: each batch adds its part of the group's mean loss.
-    # 4. Take one optimizer step for the group, and one scheduler step.
-    # 5. Return the mean over tokens, not over batches, which differ in size.
     raise NotImplementedError

@@ -1,11 +1,11 @@
 """Day 19 · Greedy decoding
 
 Lesson  course lesson 19
-Hints   course hint 19
+Hints   course hint 19     (one more each time; the first gives the steps of one way)
 Check   course watch 19    (checks at every save; `course check 19` checks once)
 
-Replace each `raise NotImplementedError` with your own code. The numbered comments show one way; you may
-choose another. Earlier days' parts come from the reference, so you can skip a day.
+Replace each `raise NotImplementedError` with your own code. Choose your own way.
+Earlier days' parts come from the reference, so you can skip a day.
 `Raises` lists what the reference refuses; no check tests that your code refuses it too.
 
 What is imported from them below:
@@ -57,7 +57,4 @@ def greedy_decode(
 
     Source: Vaswani et al. 2017, §3 (auto-regressive).
     """
-    # 1. Encode the source once. Every row begins with the start symbol, and none is finished.
-    # 2. Predict the next token from the last position.
-    # 3. Append it, or 0 in rows that have finished. Rows that generate `end` finish.
     raise NotImplementedError

@@ -1,11 +1,11 @@
 """Day 20 · Beam search
 
 Lesson  course lesson 20
-Hints   course hint 20
+Hints   course hint 20     (one more each time; the first gives the steps of one way)
 Check   course watch 20    (checks at every save; `course check 20` checks once)
 
-Replace each `raise NotImplementedError` with your own code. The numbered comments show one way; you may
-choose another. Earlier days' parts come from the reference, so you can skip a day.
+Replace each `raise NotImplementedError` with your own code. Choose your own way.
+Earlier days' parts come from the reference, so you can skip a day.
 `Raises` lists what the reference refuses; no check tests that your code refuses it too.
 
 What is imported from them below:
@@ -69,11 +69,4 @@ def beam_search(
     Source: Vaswani et al. 2017, §6.1 (beam 4, α = 0.6); Wu et al. 2016, *Google's Neural Machine
     Translation System*, §7, eq. 14.
     """
-    # 1. Encode the source once, and repeat each row `beam` times. The hypotheses of a row are still
-    #    identical, so all but one have an initial score of −∞.
-    # 2. Score every continuation of every hypothesis, and keep the `beam` best of each row.
-    # 3. Remove hypotheses that ended from the beam; the next round replaces them. Keep each row's
-    #    best ended hypothesis.
-    # 4. Stop when no hypothesis can still win (this only saves time): a score only falls, and the
-    #    length penalty divides it by no more than that of max_len − 1 tokens.
     raise NotImplementedError

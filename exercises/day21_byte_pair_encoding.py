@@ -1,11 +1,11 @@
 """Day 21 · Byte-pair encoding
 
 Lesson  course lesson 21
-Hints   course hint 21
+Hints   course hint 21     (one more each time; the first gives the steps of one way)
 Check   course watch 21    (checks at every save; `course check 21` checks once)
 
-Replace each `raise NotImplementedError` with your own code. The numbered comments show one way; you may
-choose another. Earlier days' parts come from the reference, so you can skip a day.
+Replace each `raise NotImplementedError` with your own code. Choose your own way.
+Earlier days' parts come from the reference, so you can skip a day.
 `Raises` lists what the reference refuses; no check tests that your code refuses it too.
 """
 
@@ -29,10 +29,6 @@ def train_bpe(text: str, vocab_size: int) -> "BPE":
     Source: Sennrich, Haddow & Birch 2016, *Neural Machine Translation of Rare Words with Subword
     Units*, §3.2; on bytes: Radford et al. 2019 (GPT-2), §2.2.
     """
-    # 1. Start from the UTF-8 bytes.
-    # 2. Find the most frequent adjacent pair. A Counter keeps the order of insertion, and max returns
-    #    the first of equal pairs.
-    # 3. Replace it everywhere by the next free id.
     raise NotImplementedError
 
 
@@ -51,21 +47,17 @@ class BPE:
     """
 
     def __init__(self, merges: Sequence[tuple[int, int]]):
-        # 1. Store the bytes of each id: those of a merge are its two parts, concatenated.
         raise NotImplementedError
 
     @staticmethod
     def merge(ids: Sequence[int], pair: tuple[int, int], new: int) -> list[int]:
         """Replace each occurrence of a pair by a new id, from left to right, without overlaps."""
-        # 1. Scan the ids. Where the pair begins, replace both of its ids.
         raise NotImplementedError
 
     def encode(self, text: str) -> list[int]:
         """Return the text's ids: apply the merges in the order in which they were learned."""
-        # 1. Start from the bytes, and apply the merge of lowest rank until none applies.
         raise NotImplementedError
 
     def decode(self, ids: Iterable[int]) -> str:
         """Return the text of the ids. Invalid UTF-8, which a model may generate, becomes U+FFFD."""
-        # 1. Concatenate the bytes of all ids before you decode: a character may span several ids.
         raise NotImplementedError

@@ -1,11 +1,11 @@
 """Day 22 · Translation
 
 Lesson  course lesson 22
-Hints   course hint 22
+Hints   course hint 22     (one more each time; the first gives the steps of one way)
 Check   course watch 22    (checks at every save; `course check 22` checks once)
 
-Replace each `raise NotImplementedError` with your own code. The numbered comments show one way; you may
-choose another. Earlier days' parts come from the reference, so you can skip a day.
+Replace each `raise NotImplementedError` with your own code. Choose your own way.
+Earlier days' parts come from the reference, so you can skip a day.
 `Raises` lists what the reference refuses; no check tests that your code refuses it too.
 
 What is imported from them below:
@@ -44,11 +44,6 @@ def bleu(hypotheses: Sequence[str], references: Sequence[Sequence[str]]) -> floa
     Source: Papineni et al. 2002, *BLEU*, §2.3; Post 2018, *A Call for Clarity in Reporting BLEU
     Scores*; smoothing: Chen & Cherry 2014, technique 3.
     """
-    # 1. Add up the lengths of the hypothesis, and of the reference closest in length.
-    # 2. Count the n-grams that hypothesis and references share. For Counters, | takes the larger
-    #    count of each n-gram, and & the smaller.
-    # 3. Sum the logarithms of the four precisions, smoothed where there is no match.
-    # 4. Return their geometric mean, times the brevity penalty.
     raise NotImplementedError
 
 
@@ -68,6 +63,4 @@ def token_batches(
 
     Source: Vaswani et al. 2017, §5.1.
     """
-    # 1. Sort by length: pairs of similar length need little padding.
-    # 2. Compute the batch's size with this pair. If it is too large, begin a new batch.
     raise NotImplementedError

@@ -1,11 +1,11 @@
 """Day 23 · GPT
 
 Lesson  course lesson 23
-Hints   course hint 23
+Hints   course hint 23     (one more each time; the first gives the steps of one way)
 Check   course watch 23    (checks at every save; `course check 23` checks once)
 
-Replace each `raise NotImplementedError` with your own code. The numbered comments show one way; you may
-choose another. Earlier days' parts come from the reference, so you can skip a day.
+Replace each `raise NotImplementedError` with your own code. Choose your own way.
+Earlier days' parts come from the reference, so you can skip a day.
 `Raises` lists what the reference refuses; no check tests that your code refuses it too.
 
 What is imported from them below:
@@ -61,8 +61,6 @@ class CausalSelfAttention(nn.Module):
 
     def __init__(self, d_model: int, n_heads: int, dropout: float = 0.0):
         super().__init__()
-        # 1. Store the number of heads. One projection into query, key and value, one for the output,
-        #    and the dropout of the weights.
         raise NotImplementedError
 
     def forward(self, x: Float[Tensor, "B T d_model"]) -> Float[Tensor, "B T d_model"]:
@@ -70,10 +68,6 @@ class CausalSelfAttention(nn.Module):
 
         The result has the shape and dtype of `x`, `(B, T, d_model)`. T = 0 gives `(B, 0, d_model)`.
         """
-        # 1. Project once, and cut the result into query, key and value.
-        # 2. Split the last axis of each into heads.
-        # 3. Attend from each token to itself and to earlier tokens.
-        # 4. Join the heads, and apply the output projection.
         raise NotImplementedError
 
 
@@ -107,10 +101,6 @@ class GPT(nn.Module):
 
     def __init__(self, config: GPTConfig):
         super().__init__()
-        # 1. Store the config. Embeddings of tokens and of positions, and the dropout of their sum.
-        # 2. Make the blocks, each with its own weights, and the final norm.
-        # 3. Initialize every matrix from N(0, 0.02²), those that write to the residual stream with a
-        #    smaller standard deviation: their 2 N outputs add up. Biases are 0.
         raise NotImplementedError
 
     def forward(self, tokens: Int[Tensor, "B T"]) -> Float[Tensor, "B T V"]:
@@ -124,7 +114,4 @@ class GPT(nn.Module):
         Raises:
             ValueError: more tokens than `config.context`.
         """
-        # 1. Look up the tokens and their positions, add, and apply dropout to the sum.
-        # 2. Through the blocks in turn, then through the final norm.
-        # 3. The logit of a token is the product of the state with the token's embedding.
         raise NotImplementedError

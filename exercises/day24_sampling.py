@@ -1,11 +1,11 @@
 """Day 24 · Sampling
 
 Lesson  course lesson 24
-Hints   course hint 24
+Hints   course hint 24     (one more each time; the first gives the steps of one way)
 Check   course watch 24    (checks at every save; `course check 24` checks once)
 
-Replace each `raise NotImplementedError` with your own code. The numbered comments show one way; you may
-choose another. Earlier days' parts come from the reference, so you can skip a day.
+Replace each `raise NotImplementedError` with your own code. Choose your own way.
+Earlier days' parts come from the reference, so you can skip a day.
 `Raises` lists what the reference refuses; no check tests that your code refuses it too.
 """
 
@@ -51,12 +51,6 @@ def distribution(
 
     Source: Holtzman et al. 2020, §3.1 (top-p), §3.2 (top-k) and §3.3 (temperature).
     """
-    # 1. Temperature 0 is a limit, since nothing can be divided by 0: the most likely token gets all.
-    # 2. Divide by the temperature. Subtract each row's maximum first, so that nothing overflows.
-    # 3. Top-k: tokens that score less than the k-th get probability 0.
-    # 4. Top-p: go through the tokens from the most likely on, but only through those that top-k has left
-    #    in some row. A token is out if those before it reach p already; the first is always in. Then let
-    #    the rest sum to 1 again.
     raise NotImplementedError
 
 
@@ -78,8 +72,6 @@ def sample(
     Raises:
         ValueError: as `distribution` does.
     """
-    # 1. The probabilities, not rounded to half precision, which would lose rare tokens.
-    # 2. Draw. `multinomial` takes one batch dimension: flatten the others, and restore them.
     raise NotImplementedError
 
 
@@ -113,8 +105,4 @@ def generate(
     Source: Radford et al. 2019, *Language Models are Unsupervised Multitask Learners*, §2, eq. 1: a text's
     probability is the product of each token's, given those before it.
     """
-    # 1. Remember the mode of each module, and switch dropout off.
-    # 2. The model reads the last `context` tokens. The logits of the last position count.
-    # 3. Draw, and append.
-    # 4. Restore the mode of each module.
     raise NotImplementedError

@@ -1,11 +1,11 @@
 """Day 25 · KV cache
 
 Lesson  course lesson 25
-Hints   course hint 25
+Hints   course hint 25     (one more each time; the first gives the steps of one way)
 Check   course watch 25    (checks at every save; `course check 25` checks once)
 
-Replace each `raise NotImplementedError` with your own code. The numbered comments show one way; you may
-choose another. Earlier days' parts come from the reference, so you can skip a day.
+Replace each `raise NotImplementedError` with your own code. Choose your own way.
+Earlier days' parts come from the reference, so you can skip a day.
 `Raises` lists what the reference refuses; no check tests that your code refuses it too.
 
 What is imported from them below:
@@ -52,8 +52,6 @@ class KVCache:
     """
 
     def __init__(self, n_layers: int, batch: int, n_heads: int, max_len: int, d_k: int):
-        # 1. Allocate memory for the keys, and as much for the values.
-        # 2. Count the tokens that each layer stores, and those that all layers store.
         raise NotImplementedError
 
     def update(
@@ -76,10 +74,6 @@ class KVCache:
             ValueError: a layer index out of range, a shape other than `(B, h, T, d_k)`, more than `max_len`
                 tokens, or a dtype or device other than that of the tokens held. The cache is unchanged.
         """
-        # 1. While the cache is empty, it takes the chunk's dtype and device.
-        # 2. Write the chunk, detached from the graph, after the tokens that this layer stores.
-        # 3. Count the tokens of this layer, and those that all layers store.
-        # 4. Return everything that this layer stores now.
         raise NotImplementedError
 
     def reorder(self, rows: Int[Tensor, " B"]) -> None:
@@ -92,7 +86,6 @@ class KVCache:
             ValueError: a shape or dtype other than int64 `(B,)`, or a row index out of range (checked
                 only on the CPU: a GPU would have to wait). The cache is unchanged.
         """
-        # 1. Reorder the filled part of every layer. Indexing by a tensor copies before anything is written.
         raise NotImplementedError
 
 
@@ -132,9 +125,4 @@ class CachedSelfAttention(CausalSelfAttention):
         Raises:
             ValueError: a cache without the index of its layer, and as `KVCache.update` does.
         """
-        # 1. Project the chunk alone into query, key and value, and split each into heads.
-        # 2. Append keys and values to those of earlier tokens, and take them all.
-        # 3. The mask: each query sees all tokens before the chunk, and its own up to itself. A single
-        #    query sees everything, and needs none.
-        # 4. Attend, join the heads, and apply the output projection.
         raise NotImplementedError

@@ -1,11 +1,11 @@
 """Day 26 · BERT
 
 Lesson  course lesson 26
-Hints   course hint 26
+Hints   course hint 26     (one more each time; the first gives the steps of one way)
 Check   course watch 26    (checks at every save; `course check 26` checks once)
 
-Replace each `raise NotImplementedError` with your own code. The numbered comments show one way; you may
-choose another. Earlier days' parts come from the reference, so you can skip a day.
+Replace each `raise NotImplementedError` with your own code. Choose your own way.
+Earlier days' parts come from the reference, so you can skip a day.
 `Raises` lists what the reference refuses; no check tests that your code refuses it too.
 
 What is imported from them below:
@@ -87,11 +87,6 @@ def mask_tokens(
     Source: Devlin et al. 2018, §3.1, task #1, and appendix A.1. The published code selects exactly 15% of
     each row's tokens; `transformers` draws for each token separately, as here.
     """
-    # 1. Select each token with probability p, but no special token.
-    # 2. The labels are the original tokens where they are selected.
-    # 3. Draw a second number for every token: 0.8 and 0.9 divide the selected tokens into masked, random
-    #    and unchanged ones.
-    # 4. Write the mask and the random tokens into a copy.
     raise NotImplementedError
 
 
@@ -127,11 +122,6 @@ class BERT(nn.Module):
 
     def __init__(self, config: BERTConfig):
         super().__init__()
-        # 1. Store the config. Make the embedding matrices of tokens, positions and segments, the norm of
-        #    their sum, and its dropout.
-        # 2. Build the stack of layers.
-        # 3. Make the head: a transform, and a bias for each token of the vocabulary.
-        # 4. Initialize every matrix from N(0, 0.02²), truncated at two standard deviations; biases to 0.
         raise NotImplementedError
 
     def forward(
@@ -152,7 +142,4 @@ class BERT(nn.Module):
         - The logits are `(B, T, V)`, in the weights' dtype; no softmax is applied. T = 0 gives `(B, 0,
           V)`.
         """
-        # 1. Look up tokens, positions and segments, and add them. Normalize the sum, then apply dropout.
-        # 2. Apply the layers.
-        # 3. Transform the states, and multiply them by the embeddings of all tokens; add the bias.
         raise NotImplementedError

@@ -1,11 +1,11 @@
 """Day 27 · T5
 
 Lesson  course lesson 27
-Hints   course hint 27
+Hints   course hint 27     (one more each time; the first gives the steps of one way)
 Check   course watch 27    (checks at every save; `course check 27` checks once)
 
-Replace each `raise NotImplementedError` with your own code. The numbered comments show one way; you may
-choose another. Earlier days' parts come from the reference, so you can skip a day.
+Replace each `raise NotImplementedError` with your own code. Choose your own way.
+Earlier days' parts come from the reference, so you can skip a day.
 `Raises` lists what the reference refuses; no check tests that your code refuses it too.
 
 What is imported from them below:
@@ -81,10 +81,6 @@ def relative_position_bucket(
 
     Source: Raffel et al. 2020, §2.1; the formula is in their code (Mesh TensorFlow).
     """
-    # 1. Compute the distance, and the first bucket of its direction.
-    # 2. Compute the distances at which buckets 1, 2 … n − 1 begin: consecutive up to m, then at equal
-    #    ratios up to D. Round before ⌈ ⌉, so that 16.000…1 becomes 16.
-    # 3. The bucket is the number of these that the distance has reached.
     raise NotImplementedError
 
 
@@ -123,11 +119,6 @@ class T5(nn.Module):
 
     def __init__(self, config: T5Config):
         super().__init__()
-        # 1. Store the config. Make one embedding matrix, a table of biases for each stack, and the dropout
-        #    of a stack's input and output.
-        # 2. Build the two stacks of days 12 and 13 from today's parts, pre-norm. Then replace their norms.
-        # 3. Initialize each matrix separately: so far the copies of a layer are equal. Queries are smaller
-        #    by √d_k, by which their scores are not divided.
         raise NotImplementedError
 
     def encode(
@@ -137,9 +128,6 @@ class T5(nn.Module):
 
         `src` is `(B, S)`, and the memory `(B, S, d_model)`; the mask is that of `forward`.
         """
-        # 1. Compute the bias, once for all layers: look up the bucket of each key − query, with separate
-        #    buckets for both directions; move the heads to the front. −∞ where the mask forbids a key.
-        # 2. Look up the tokens, without a factor; apply dropout, the stack, and dropout again.
         raise NotImplementedError
 
     def decode(
@@ -153,10 +141,6 @@ class T5(nn.Module):
 
         `tgt` is `(B, T)`, and the states are `(B, T, d_model)`; the masks are those of `forward`.
         """
-        # 1. Compute the bias of the self-attention, from the decoder's table and for one direction: −∞ where
-        #    the mask forbids a key, and at every key after the query, with any mask.
-        # 2. The bias of the cross-attention is 0, or −∞ where the source's mask forbids a key.
-        # 3. Look up the tokens; apply dropout, the stack, and dropout again, as in the encoder.
         raise NotImplementedError
 
     def forward(
@@ -178,6 +162,4 @@ class T5(nn.Module):
         - S and T may have any length, including 0. If a query may attend to nothing, such as to a source of
           only padding, that attention returns 0.
         """
-        # 1. Encode, and decode.
-        # 2. Multiply by the embeddings, and divide by √d_model: E has a standard deviation of 1.
         raise NotImplementedError

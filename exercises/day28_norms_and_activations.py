@@ -1,11 +1,11 @@
 """Day 28 · Norms and activations
 
 Lesson  course lesson 28
-Hints   course hint 28
+Hints   course hint 28     (one more each time; the first gives the steps of one way)
 Check   course watch 28    (checks at every save; `course check 28` checks once)
 
-Replace each `raise NotImplementedError` with your own code. The numbered comments show one way; you may
-choose another. Earlier days' parts come from the reference, so you can skip a day.
+Replace each `raise NotImplementedError` with your own code. Choose your own way.
+Earlier days' parts come from the reference, so you can skip a day.
 `Raises` lists what the reference refuses; no check tests that your code refuses it too.
 """
 
@@ -33,7 +33,6 @@ class RMSNorm(nn.Module):
 
     def __init__(self, features: int, eps: float):
         super().__init__()
-        # 1. One parameter, and ε.
         raise NotImplementedError
 
     def forward(self, x: Float[Tensor, "*batch features"]) -> Float[Tensor, "*batch features"]:
@@ -48,8 +47,6 @@ class RMSNorm(nn.Module):
         Raises:
             ValueError: vectors whose width is not `features`.
         """
-        # 1. Upcast half precision. Average the squares over the features.
-        # 2. Divide by the root, scale, and only then return to the input's dtype.
         raise NotImplementedError
 
 
@@ -74,7 +71,6 @@ class GroupNorm(nn.Module):
 
     def __init__(self, groups: int, features: int, eps: float):
         super().__init__()
-        # 1. The number of groups, two parameters, and ε.
         raise NotImplementedError
 
     def forward(self, x: Float[Tensor, "*batch features"]) -> Float[Tensor, "*batch features"]:
@@ -89,9 +85,6 @@ class GroupNorm(nn.Module):
         Raises:
             ValueError: vectors whose width is not `features`.
         """
-        # 1. Upcast half precision, and split the last axis into groups.
-        # 2. Center each group by its own mean, and divide by its own standard deviation.
-        # 3. Scale and shift every feature, and only then return to the input's dtype.
         raise NotImplementedError
 
 
@@ -114,9 +107,6 @@ def gelu(x: Float[Tensor, "..."], approximate: str) -> Float[Tensor, "..."]:
 
     Source: Hendrycks & Gimpel 2016, *Gaussian Error Linear Units (GELUs)*, §2.
     """
-    # 1. Upcast half precision: where x is below 0, 1 + erf(…) is the difference of two close numbers.
-    # 2. A number from −1 to 1: the error function, or the curve close to it.
-    # 3. Turn it into a probability, from 0 to 1, and multiply by x.
     raise NotImplementedError
 
 
@@ -135,8 +125,6 @@ def mish(x: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
 
     Source: Misra 2019, *Mish: A Self Regularized Non-Monotonic Activation Function*.
     """
-    # 1. Upcast half precision. Compute the softplus by a function that avoids eˣ where x is large.
-    # 2. Apply tanh, and multiply.
     raise NotImplementedError
 
 
@@ -161,7 +149,6 @@ class SwiGLU(nn.Module):
 
     def __init__(self, d_model: int, d_ff: int):
         super().__init__()
-        # 1. Two projections up, and one down.
         raise NotImplementedError
 
     def forward(self, x: Float[Tensor, "*batch d_model"]) -> Float[Tensor, "*batch d_model"]:
@@ -169,6 +156,4 @@ class SwiGLU(nn.Module):
 
         The result has the shape and dtype of `x`, `(…, d_model)`. Each position is computed separately.
         """
-        # 1. Compute the gate: the Swish of one projection.
-        # 2. Multiply by the other projection, and project back to d_model.
         raise NotImplementedError

@@ -1,11 +1,11 @@
 """Day 29 · Rotary positions
 
 Lesson  course lesson 29
-Hints   course hint 29
+Hints   course hint 29     (one more each time; the first gives the steps of one way)
 Check   course watch 29    (checks at every save; `course check 29` checks once)
 
-Replace each `raise NotImplementedError` with your own code. The numbered comments show one way; you may
-choose another. Earlier days' parts come from the reference, so you can skip a day.
+Replace each `raise NotImplementedError` with your own code. Choose your own way.
+Earlier days' parts come from the reference, so you can skip a day.
 `Raises` lists what the reference refuses; no check tests that your code refuses it too.
 """
 
@@ -35,8 +35,6 @@ def rope_angles(
 
     Source: Su et al. 2021, *RoFormer*, §3.2.2 and eq. 15, where i counts from 1.
     """
-    # 1. Compute each pair's angle per position: 1 radian for the first, and less for each further pair.
-    # 2. Multiply every position by every angle.
     raise NotImplementedError
 
 
@@ -73,9 +71,4 @@ def apply_rope(
 
     Source: Su et al. 2021, *RoFormer*, eqs. 15 and 34.
     """
-    # 1. Look up the angle of every token and pair. Rows with their own offsets have a batch axis in
-    #    front, and behind it as many axes of size 1 as x has between batch and time.
-    # 2. Compute cosines and sines, in float32 at least, as the features that they rotate.
-    # 3. Split the features into pairs, which are side by side or half a vector apart.
-    # 4. Rotate, and put the pairs back where they were.
     raise NotImplementedError

@@ -1,11 +1,11 @@
 """Day 30 · ALiBi
 
 Lesson  course lesson 30
-Hints   course hint 30
+Hints   course hint 30     (one more each time; the first gives the steps of one way)
 Check   course watch 30    (checks at every save; `course check 30` checks once)
 
-Replace each `raise NotImplementedError` with your own code. The numbered comments show one way; you may
-choose another. Earlier days' parts come from the reference, so you can skip a day.
+Replace each `raise NotImplementedError` with your own code. Choose your own way.
+Earlier days' parts come from the reference, so you can skip a day.
 `Raises` lists what the reference refuses; no check tests that your code refuses it too.
 """
 
@@ -33,8 +33,6 @@ def alibi_slopes(n_heads: int) -> Float[Tensor, " n_heads"]:
     Source: Press et al. 2021, *Train Short, Test Long*, §3, for powers of two; for the others the
     authors' own code.
     """
-    # 1. Start with the slopes of the greatest power of two that is not above n_heads.
-    # 2. Add every other slope of the next power of two: the odd k, as many as are missing.
     raise NotImplementedError
 
 
@@ -58,6 +56,4 @@ def alibi_bias(n_heads: int, t_q: int, t_k: int) -> Float[Tensor, "n_heads t_q t
 
     Source: Press et al. 2021, *Train Short, Test Long*, §3 and figure 3.
     """
-    # 1. Compute the distance of every query and every key.
-    # 2. Multiply it by minus each head's slope.
     raise NotImplementedError

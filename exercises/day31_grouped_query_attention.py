@@ -1,11 +1,11 @@
 """Day 31 · Grouped-query attention
 
 Lesson  course lesson 31
-Hints   course hint 31
+Hints   course hint 31     (one more each time; the first gives the steps of one way)
 Check   course watch 31    (checks at every save; `course check 31` checks once)
 
-Replace each `raise NotImplementedError` with your own code. The numbered comments show one way; you may
-choose another. Earlier days' parts come from the reference, so you can skip a day.
+Replace each `raise NotImplementedError` with your own code. Choose your own way.
+Earlier days' parts come from the reference, so you can skip a day.
 `Raises` lists what the reference refuses; no check tests that your code refuses it too.
 
 What is imported from them below:
@@ -49,7 +49,6 @@ class GroupedQueryAttention(nn.Module):
 
     def __init__(self, d_model: int, n_heads: int, n_kv_heads: int):
         super().__init__()
-        # 1. Store both numbers of heads. The projections of keys and values are narrower; none has a bias.
         raise NotImplementedError
 
     def forward(self, x: Float[Tensor, "B T d_model"]) -> Float[Tensor, "B T d_model"]:
@@ -58,7 +57,6 @@ class GroupedQueryAttention(nn.Module):
         - The result has the shape and dtype of `x`, `(B, T, d_model)`. T may be 0.
         - No tensor may contain a copy of the keys or values for each query head.
         """
-        # 1. Project into heads, attend, and mix the heads by the output projection.
         raise NotImplementedError
 
     def project(
@@ -72,8 +70,6 @@ class GroupedQueryAttention(nn.Module):
 
         Return queries `(B, n_heads, T, d_k)`, keys and values `(B, n_kv_heads, T, d_k)`.
         """
-        # 1. Project, and split the last axis into heads: fewer for keys and values.
-        # 2. Heads before time.
         raise NotImplementedError
 
     def attend(
@@ -92,8 +88,4 @@ class GroupedQueryAttention(nn.Module):
         Raises:
             ValueError: more queries than keys.
         """
-        # 1. Bring queries, keys and values into shapes that `attention` takes, and repeat no key or value.
-        # 2. Mask later keys for every query head.
-        # 3. Attend.
-        # 4. Join the heads, token by token.
         raise NotImplementedError

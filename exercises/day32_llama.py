@@ -1,11 +1,11 @@
 """Day 32 · LLaMA
 
 Lesson  course lesson 32
-Hints   course hint 32
+Hints   course hint 32     (one more each time; the first gives the steps of one way)
 Check   course watch 32    (checks at every save; `course check 32` checks once)
 
-Replace each `raise NotImplementedError` with your own code. The numbered comments show one way; you may
-choose another. Earlier days' parts come from the reference, so you can skip a day.
+Replace each `raise NotImplementedError` with your own code. Choose your own way.
+Earlier days' parts come from the reference, so you can skip a day.
 `Raises` lists what the reference refuses; no check tests that your code refuses it too.
 
 What is imported from them below:
@@ -74,10 +74,6 @@ class LLaMA(nn.Module):
 
     def __init__(self, config: LLaMAConfig):
         super().__init__()
-        # 1. Store the config, and make the tokens' embedding matrix. Positions have none.
-        # 2. Compute the angles of all positions, once for all layers, on the CPU: "meta" has no values.
-        # 3. Make the blocks, each with its own weights, the final norm, and the head.
-        # 4. Initialize every matrix from N(0, 0.02²).
         raise NotImplementedError
 
     def forward(
@@ -103,8 +99,4 @@ class LLaMA(nn.Module):
             ValueError: cache and chunk together exceed `config.context`, or the cache has other layers,
                 heads or rows, a different dtype or device, or no room.
         """
-        # 1. Check that cached and new tokens fit into the context. Only attention uses positions.
-        # 2. Apply the blocks in turn, each with its own layer of the cache. Compute the cosines and sines of
-        #    these positions once: the layers share their angles.
-        # 3. Normalize, and compute the logits.
         raise NotImplementedError

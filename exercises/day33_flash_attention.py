@@ -1,11 +1,11 @@
 """Day 33 · Flash attention
 
 Lesson  course lesson 33
-Hints   course hint 33
+Hints   course hint 33     (one more each time; the first gives the steps of one way)
 Check   course watch 33    (checks at every save; `course check 33` checks once)
 
-Replace each `raise NotImplementedError` with your own code. The numbered comments show one way; you may
-choose another. Earlier days' parts come from the reference, so you can skip a day.
+Replace each `raise NotImplementedError` with your own code. Choose your own way.
+Earlier days' parts come from the reference, so you can skip a day.
 `Raises` lists what the reference refuses; no check tests that your code refuses it too.
 """
 
@@ -61,20 +61,4 @@ def flash_attention(
     queries in the outer loop and one number L per query: Dao 2023, *FlashAttention-2*, §3.1; the softmax:
     Milakov & Gimelshein 2018, *Online normalizer calculation for softmax*, §3.
     """
-    # 1. Cut the queries into blocks, and the keys that each of these blocks sees.
-    # 2. Compute the scores of one tile. Most tiles have no later key to mask.
-    # 3. Start a block of queries: nothing is summed yet, and the maximum is the lowest finite number.
-    #    Not −∞: −∞ − (−∞) is NaN.
-    # 4. Update the running maximum. Where it rises, scale down the sums so far.
-    # 5. Add this tile's weights to the normalizer, and its weighted values to the accumulator.
-    # 6. Divide once, at the end. The normalizer is at least 1, or 0 where no key was seen. There L is
-    #    +∞, so that exp(S − L) will be 0.
-    # 7. The mean of a query's grad_weights, weighted by its weights, needs neither of them.
-    # 8. Compute the tile again, and its weights at once, from L.
-    # 9. Go back through the weighted sum, the softmax and the scores, as on day 7. Where a product is
-    #    added in place, neither the product nor the slice is copied.
-    # 10. Make the two passes a custom autograd function. It saves the inputs, the output and one number
-    #     per query, and its backward pass returns None for arguments that are not tensors.
-    # 11. Attend with one batch dimension in place of all leading ones. Causal: the last query belongs to the
-    #     last key.
     raise NotImplementedError

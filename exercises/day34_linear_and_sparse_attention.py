@@ -1,11 +1,11 @@
 """Day 34 · Linear and sparse attention
 
 Lesson  course lesson 34
-Hints   course hint 34
+Hints   course hint 34     (one more each time; the first gives the steps of one way)
 Check   course watch 34    (checks at every save; `course check 34` checks once)
 
-Replace each `raise NotImplementedError` with your own code. The numbered comments show one way; you may
-choose another. Earlier days' parts come from the reference, so you can skip a day.
+Replace each `raise NotImplementedError` with your own code. Choose your own way.
+Earlier days' parts come from the reference, so you can skip a day.
 `Raises` lists what the reference refuses; no check tests that your code refuses it too.
 """
 
@@ -50,14 +50,6 @@ def linear_attention(
     Source: Katharopoulos et al. 2020, *Transformers are RNNs: Fast Autoregressive Transformers with
     Linear Attention*, eqs. 4 to 7; causal: eqs. 8 to 12. Their backward pass, §3.3.1, stores no states.
     """
-    # 1. Upcast half precision. Make every feature of queries and keys positive: φ.
-    # 2. Every query needs two sums: the sum of the weighted values, and the sum of the weights.
-    # 3. If not causal: compute both sums without comparing each query with each key.
-    # 4. If causal: divide the sequence into chunks, whatever T is.
-    # 5. Compute what each query gets from its own chunk,
-    # 6. and what it gets from all earlier chunks, for all chunks at once.
-    # 7. Combine the two.
-    # 8. Divide by the sum of the weights, where it is not 0.
     raise NotImplementedError
 
 
@@ -85,6 +77,4 @@ def sliding_window_mask(
     Source: Beltagy et al. 2020, *Longformer: The Long-Document Transformer*, §3.1 and figure 2. There
     any tokens may be global, such as those of a question; here they are the first.
     """
-    # 1. Compute the distance of every query and every key, and compare it with the window.
-    # 2. Let the first tokens attend to all, and all to them.
     raise NotImplementedError

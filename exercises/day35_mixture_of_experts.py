@@ -1,11 +1,11 @@
 """Day 35 · Mixture of experts
 
 Lesson  course lesson 35
-Hints   course hint 35
+Hints   course hint 35     (one more each time; the first gives the steps of one way)
 Check   course watch 35    (checks at every save; `course check 35` checks once)
 
-Replace each `raise NotImplementedError` with your own code. The numbered comments show one way; you may
-choose another. Earlier days' parts come from the reference, so you can skip a day.
+Replace each `raise NotImplementedError` with your own code. Choose your own way.
+Earlier days' parts come from the reference, so you can skip a day.
 `Raises` lists what the reference refuses; no check tests that your code refuses it too.
 
 What is imported from them below:
@@ -46,7 +46,6 @@ class TopKRouter(nn.Module):
 
     def __init__(self, d_model: int, n_experts: int, k: int):
         super().__init__()
-        # 1. Store k. One linear layer from tokens to scores.
         raise NotImplementedError
 
     def forward(
@@ -65,9 +64,6 @@ class TopKRouter(nn.Module):
         - Weights and probabilities have the dtype of `x`, and gradients. For float16 and bfloat16, scores
           and softmax are in float32.
         """
-        # 1. Upcast half precision, so that rounding does not decide who is chosen. Compute the scores of
-        #    all experts, and their probabilities.
-        # 2. Choose the k most likely experts, and normalize their probabilities to weights that sum to 1.
         raise NotImplementedError
 
 
@@ -95,9 +91,6 @@ def load_balancing_loss(
     Source: Fedus, Zoph & Shazeer 2021, §2.2, eqs. 4–6, without the α of eq. 4; there k = 1. Hugging
     Face's `load_balancing_loss_func` divides the counts by the number of tokens: k times as much.
     """
-    # 1. Compute the share of each expert among all choices.
-    # 2. Compute the mean probability of each expert.
-    # 3. Multiply: the loss is large if an expert has much of both.
     raise NotImplementedError
 
 
@@ -134,7 +127,6 @@ class MixtureOfExperts(nn.Module):
         capacity_factor: float | None = None,
     ):
         super().__init__()
-        # 1. Create the router and the experts. No token has been routed yet.
         raise NotImplementedError
 
     def forward(self, x: Float[Tensor, "*batch d_model"]) -> Float[Tensor, "*batch d_model"]:
@@ -152,9 +144,4 @@ class MixtureOfExperts(nn.Module):
         - There may be no tokens at all. Results in float16 and bfloat16 are correct to the dtype's
           rounding.
         """
-        # 1. Route. Store the probabilities and the choices for the loss.
-        # 2. Flatten the sequences to a list of tokens. Their number decides the capacity.
-        # 3. Sort the choices by expert. A stable sort keeps each expert's in order of position. On a GPU,
-        #    the only wait is for where each expert's choices begin.
-        # 4. Take as many as fit. Compute for their tokens alone, and add the weighted results.
         raise NotImplementedError

@@ -1,11 +1,11 @@
 """Day 36 · Depth
 
 Lesson  course lesson 36
-Hints   course hint 36
+Hints   course hint 36     (one more each time; the first gives the steps of one way)
 Check   course watch 36    (checks at every save; `course check 36` checks once)
 
-Replace each `raise NotImplementedError` with your own code. The numbered comments show one way; you may
-choose another. Earlier days' parts come from the reference, so you can skip a day.
+Replace each `raise NotImplementedError` with your own code. Choose your own way.
+Earlier days' parts come from the reference, so you can skip a day.
 `Raises` lists what the reference refuses; no check tests that your code refuses it too.
 
 What is imported from them below:
@@ -57,7 +57,6 @@ class ParallelBlock(nn.Module):
 
     def __init__(self, d_model: int, n_heads: int, d_ff: int, dropout: float = 0.0):
         super().__init__()
-        # 1. One norm, the two parts, and the dropout of their outputs.
         raise NotImplementedError
 
     def forward(self, x: Float[Tensor, "B T d_model"]) -> Float[Tensor, "B T d_model"]:
@@ -66,9 +65,6 @@ class ParallelBlock(nn.Module):
         - `(B, T, d_model)` keeps its shape and dtype; T = 0 returns `(B, 0, d_model)`.
         - `x` is not changed.
         """
-        # 1. Normalize once: both parts read the same.
-        # 2. Apply both parts, neither to the other's output.
-        # 3. Add both to the block's input, which is not normalized.
         raise NotImplementedError
 
 
@@ -99,7 +95,6 @@ class MixtureOfDepths(nn.Module):
 
     def __init__(self, block: nn.Module, d_model: int, capacity: float):
         super().__init__()
-        # 1. Store the block and the share. One score for each token, without a bias.
         raise NotImplementedError
 
     def forward(self, x: Float[Tensor, "B T d_model"]) -> Float[Tensor, "B T d_model"]:
@@ -113,9 +108,6 @@ class MixtureOfDepths(nn.Module):
         - With a capacity of 1, all tokens go through the block, and r still multiplies what it adds.
         - `x` gets gradients through the block, through the residual connection, and through r.
         """
-        # 1. Choose, and gather the chosen tokens of each row.
-        # 2. Compute what the block adds to each of them, times its weight.
-        # 3. Add it at their positions; the other tokens do not change.
         raise NotImplementedError
 
     def choose(
@@ -128,8 +120,4 @@ class MixtureOfDepths(nn.Module):
         - Exactly k tokens are chosen, even where scores are equal; of several tokens with equal scores, you
           may choose any. T may be 0, and then k is 0.
         """
-        # 1. Score every token by itself.
-        # 2. Compute k: the share, rounded down, but at least one token if there is one. The product's own
-        #    rounding error is far below 10⁻⁹.
-        # 3. Choose the k largest scores, and sort them by position.
         raise NotImplementedError

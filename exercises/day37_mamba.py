@@ -1,11 +1,11 @@
 """Day 37 · Mamba
 
 Lesson  course lesson 37
-Hints   course hint 37
+Hints   course hint 37     (one more each time; the first gives the steps of one way)
 Check   course watch 37    (checks at every save; `course check 37` checks once)
 
-Replace each `raise NotImplementedError` with your own code. The numbered comments show one way; you may
-choose another. Earlier days' parts come from the reference, so you can skip a day.
+Replace each `raise NotImplementedError` with your own code. Choose your own way.
+Earlier days' parts come from the reference, so you can skip a day.
 `Raises` lists what the reference refuses; no check tests that your code refuses it too.
 
 What is imported from them below:
@@ -69,11 +69,6 @@ def selective_scan(
     which is exp(Δ A) for A, and (Δ A)⁻¹ (exp(Δ A) − 1) Δ B for B. Its published code has Δ B instead,
     which is the same to first order in Δ; so has this. The skip D is in the code, not in eq. 2.
     """
-    # 1. Upcast half precision: a state is a sum over the entire past.
-    # 2. Before the first token the state of every channel is 0.
-    # 3. Let the state decay by the step, and write the token into it.
-    # 4. Read it, and add the skip connection.
-    # 5. Concatenate the tokens, and cast back to the input's dtype.
     raise NotImplementedError
 
 
@@ -107,11 +102,6 @@ class Mamba(nn.Module):
 
     def __init__(self, config: MambaConfig):
         super().__init__()
-        # 1. Store the config. One projection in for both halves, and one out; no biases.
-        # 2. The convolution: as many groups as channels, so that channels do not mix.
-        # 3. The projections that make the scan selective: from a token to r, B and C, and from r to Δ.
-        # 4. What is the same for every token: A, as a logarithm, and the skip connection.
-        # 5. Initialize Δ to between 0.001 and 0.1. The inverse of softplus is ln(eˣ − 1).
         raise NotImplementedError
 
     def forward(
@@ -139,11 +129,4 @@ class Mamba(nn.Module):
         Raises:
             ValueError: a state with a different number of rows.
         """
-        # 1. Project to the scan's input and its gate.
-        # 2. Prepend the convolution's last inputs, and store the new last ones. Convolve: this is causal,
-        #    since every output is at the position of its last input.
-        # 3. Compute each token's step, what it writes and what it reads. The state is sensitive to Δ and A:
-        #    they are in float32 at least, under autocast too, as in the published code.
-        # 4. Scan from the state, and store the new one: a copy, since a view would keep the entire chunk.
-        # 5. Gate, and project back.
         raise NotImplementedError

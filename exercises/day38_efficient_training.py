@@ -1,11 +1,11 @@
 """Day 38 · Efficient training
 
 Lesson  course lesson 38
-Hints   course hint 38
+Hints   course hint 38     (one more each time; the first gives the steps of one way)
 Check   course watch 38    (checks at every save; `course check 38` checks once)
 
-Replace each `raise NotImplementedError` with your own code. The numbered comments show one way; you may
-choose another. Earlier days' parts come from the reference, so you can skip a day.
+Replace each `raise NotImplementedError` with your own code. Choose your own way.
+Earlier days' parts come from the reference, so you can skip a day.
 `Raises` lists what the reference refuses; no check tests that your code refuses it too.
 """
 
@@ -43,11 +43,6 @@ def clip_gradients(parameters: Iterable[Tensor], max_norm: float) -> Float[Tenso
     Source: Pascanu, Mikolov & Bengio 2013, §3.2, algorithm 1; the 10⁻⁶ is that of
     `torch.nn.utils.clip_grad_norm_`.
     """
-    # 1. Collect the gradients that exist. Read the parameters once: a generator is empty afterwards.
-    # 2. Compute one norm for all of them, the norm of their norms, in float32 at least: in float16 the
-    #    square of 256 overflows, and that of 0.0001 is 0.
-    # 3. Multiply every gradient by the same factor, at most 1. An `if` would make the CPU wait for the
-    #    GPU.
     raise NotImplementedError
 
 
@@ -73,8 +68,6 @@ class LossScaler:
     """
 
     def __init__(self, init_scale: float = 2.0**16, growth_interval: int = 2000):
-        # 1. Store the scale and the number of good steps in a row. Whether this step's gradients are all
-        #    finite is not known before they are unscaled.
         raise NotImplementedError
 
     def get_scale(self) -> float:
@@ -82,7 +75,6 @@ class LossScaler:
 
         Return a float, the current scale.
         """
-        # 1. Return the number that `scale`, `unscale_` and `update` use.
         raise NotImplementedError
 
     def scale(self, loss: Float[Tensor, ""]) -> Float[Tensor, ""]:
@@ -91,7 +83,6 @@ class LossScaler:
         - `loss` is 0-d, of any dtype. It is not changed.
         - Return a 0-d tensor in float32, or in float64 if the loss is in float64.
         """
-        # 1. Upcast first: float16 cannot represent 65536. Then multiply.
         raise NotImplementedError
 
     def unscale_(self, optimizer: torch.optim.Optimizer) -> None:
@@ -107,8 +98,6 @@ class LossScaler:
             ValueError: a gradient is in float16, where the quotient may vanish, or there is no gradient.
             RuntimeError: a second call in one step.
         """
-        # 1. Collect the gradients of every parameter of every group.
-        # 2. Divide each in place, and note whether all are finite, on their device and without a sync.
         raise NotImplementedError
 
     def step(self, optimizer: torch.optim.Optimizer) -> None:
@@ -119,7 +108,6 @@ class LossScaler:
           between the two calls.
         - A skipped step leaves the parameters and the optimizer's state unchanged.
         """
-        # 1. Unscale if this has not been done. Step only if all gradients were finite.
         raise NotImplementedError
 
     def update(self) -> None:
@@ -130,9 +118,6 @@ class LossScaler:
         Raises:
             RuntimeError: neither `unscale_` nor `step` was called since the last `update`.
         """
-        # 1. After a skipped step halve the scale, and count from 0 again.
-        # 2. Count a good step. After enough of them double the scale, and count from 0 again.
-        # 3. The next step's gradients are not unscaled yet.
         raise NotImplementedError
 
 
@@ -162,13 +147,6 @@ def checkpoint(function: Callable[..., Any], *inputs: Any) -> Any:
 
     Source: Chen et al. 2016, §4; `torch.utils.checkpoint.checkpoint` does the same.
     """
-    # 1. Note what the result depends on besides the inputs: the random states and autocast.
-    # 2. Write the second call: restore the noted state for its duration, and enable gradients, which are
-    #    off in a backward pass. Collect the tensors that autograd wants to save, in order.
-    # 3. Make the first call: hand autograd a number in place of each tensor that it wants to save. When
-    #    the backward pass asks for number i, return the i-th tensor of the second call, which the first
-    #    request triggers, and drop it. `torch.autograd.graph.saved_tensors_hooks` sets what is saved and
-    #    what is returned; a `torch.autograd.Function` works as well.
     raise NotImplementedError
 
 
@@ -213,10 +191,4 @@ def train_step(
 
     Source: Micikevicius et al. 2018, §3; the order of unscaling and clipping is that of `torch.amp`.
     """
-    # 1. Count the targets of the group, which the first backward pass needs already.
-    # 2. Forward pass, in half precision if asked for.
-    # 3. Compute the summed loss, in float32 at least: exponentials and long sums need the precision.
-    # 4. Backward pass: each batch adds the gradient of its part of the group's mean loss, scaled.
-    # 5. Unscale, then clip: `max_norm` applies to the true gradient.
-    # 6. Step or skip, update the scale, and clear the gradients.
     raise NotImplementedError

@@ -1,11 +1,11 @@
 """Day 39 · Many GPUs
 
 Lesson  course lesson 39
-Hints   course hint 39
+Hints   course hint 39     (one more each time; the first gives the steps of one way)
 Check   course watch 39    (checks at every save; `course check 39` checks once)
 
-Replace each `raise NotImplementedError` with your own code. The numbered comments show one way; you may
-choose another. Earlier days' parts come from the reference, so you can skip a day.
+Replace each `raise NotImplementedError` with your own code. Choose your own way.
+Earlier days' parts come from the reference, so you can skip a day.
 
 What is imported from them below:
 
@@ -51,12 +51,6 @@ def ring_all_reduce(tensor: Shaped[Tensor, "*shape"], group: Group) -> Shaped[Te
 
     Source: Patarasuk & Yuan 2009.
     """
-    # 1. Flatten the tensor, and split it into one chunk per process; lengths may differ by one.
-    # 2. First time around the ring: in each of n − 1 rounds send the chunk that arrived last, and add your
-    #    own numbers to the one that arrives. Begin with chunk r; in the end you have the sum of chunk r + 1.
-    # 3. Second time around: send the summed chunk that you got last, and replace your own by the one that
-    #    arrives. Begin with chunk r + 1.
-    # 4. Concatenate the chunks in the tensor's shape.
     raise NotImplementedError
 
 
@@ -81,10 +75,6 @@ def average_gradients(model: nn.Module, group: Group) -> None:
 
     Source: Li et al. 2020, §3.2.
     """
-    # 1. All processes visit the parameters in the same order, and skip none for which a different process
-    #    may have a gradient.
-    # 2. Replace a missing gradient by zeros.
-    # 3. Divide before summing: in float16 40,000 + 40,000 overflows, and the mean does not.
     raise NotImplementedError
 
 
@@ -103,9 +93,6 @@ def shard(parameter: Float[Tensor, "*shape"], group: Group) -> Float[Tensor, " p
 
     Source: Rajbhandari et al. 2019, §5.3; the flat, padded parameter: Zhao et al. 2023, *PyTorch FSDP*.
     """
-    # 1. Compute the length of a shard, rounded up so that all have the same.
-    # 2. Pad with zeros, and return a copy of this process's slice: the slice itself is a view, which would
-    #    keep the full parameter in memory.
     raise NotImplementedError
 
 
@@ -127,8 +114,4 @@ def gather(
 
     Source: Rajbhandari et al. 2019, §5.3; the second half of the ring of Patarasuk & Yuan 2009.
     """
-    # 1. Make a list of n shards, indexed by process, and enter your own.
-    # 2. In n − 1 rounds send the shard that arrived last, your own at first; each arriving shard is that of
-    #    the process one further back in the ring.
-    # 3. Concatenate the shards, cut off the padding, and reshape.
     raise NotImplementedError

@@ -1,11 +1,11 @@
 """Day 40 · Shipping
 
 Lesson  course lesson 40
-Hints   course hint 40
+Hints   course hint 40     (one more each time; the first gives the steps of one way)
 Check   course watch 40    (checks at every save; `course check 40` checks once)
 
-Replace each `raise NotImplementedError` with your own code. The numbered comments show one way; you may
-choose another. Earlier days' parts come from the reference, so you can skip a day.
+Replace each `raise NotImplementedError` with your own code. Choose your own way.
+Earlier days' parts come from the reference, so you can skip a day.
 `Raises` lists what the reference refuses; no check tests that your code refuses it too.
 """
 
@@ -42,9 +42,6 @@ def quantize_int8(
     and §3.2 (a scale per row); s as a step: Jacob et al. 2018, *Quantization and Training of Neural
     Networks for Efficient Integer-Arithmetic-Only Inference*, eq. 1.
     """
-    # 1. Detach the weights, and upcast half precision.
-    # 2. Compute the scale that maps the largest magnitude of a row to 127. A row of zeros has scale 1.
-    # 3. Divide by the scale, and round. No result can exceed 127, so nothing has to be clipped.
     raise NotImplementedError
 
 
@@ -64,7 +61,6 @@ def dequantize(
 
     Source: Wu et al. 2020, §3.1.2; Jacob et al. 2018, eq. 1, with no offset.
     """
-    # 1. Convert the integers, and multiply each row by its scale.
     raise NotImplementedError
 
 
@@ -94,13 +90,11 @@ class QuantizedLinear(nn.Module):
 
     def __init__(self, linear: nn.Linear):
         super().__init__()
-        # 1. Quantize the weights, and copy the bias. Buffers are saved, but not trained.
         raise NotImplementedError
 
     @property
     def weight(self) -> Float[Tensor, "out in"]:
         """Return Ŵ, in the dtype of `scale`."""
-        # 1. Dequantize.
         raise NotImplementedError
 
     def forward(self, x: Float[Tensor, "*batch in"]) -> Float[Tensor, "*batch out"]:
@@ -113,6 +107,4 @@ class QuantizedLinear(nn.Module):
           the outputs do not. float64 is computed in float64.
         - `scale` and `bias` may have a different dtype than `x`, as after `module.half()`.
         """
-        # 1. Multiply by the integers, and sum over the inputs. Upcast half precision first.
-        # 2. Multiply each output by its scale, add the bias, and return to the dtype of x.
         raise NotImplementedError

@@ -1,11 +1,11 @@
 """Day 41 · AdamW and Muon
 
 Lesson  course lesson 41
-Hints   course hint 41
+Hints   course hint 41     (one more each time; the first gives the steps of one way)
 Check   course watch 41    (checks at every save; `course check 41` checks once)
 
-Replace each `raise NotImplementedError` with your own code. The numbered comments show one way; you may
-choose another. Earlier days' parts come from the reference, so you can skip a day.
+Replace each `raise NotImplementedError` with your own code. Choose your own way.
+Earlier days' parts come from the reference, so you can skip a day.
 `Raises` lists what the reference refuses; no check tests that your code refuses it too.
 """
 
@@ -44,8 +44,6 @@ class AdamW(torch.optim.Optimizer):
         eps: float = 1e-8,
         weight_decay: float = 0.01,
     ):
-        # 1. Call the constructor of `torch.optim.Optimizer` with the parameters and a dict of the settings,
-        #    by name: a group that does not set one gets it from there.
         raise NotImplementedError
 
     @torch.no_grad()
@@ -62,12 +60,6 @@ class AdamW(torch.optim.Optimizer):
         - `closure` clears the gradients, computes the loss, calls `backward`, and returns the loss. Without
           a closure, return None.
         """
-        # 1. If there is a closure, call it with gradients enabled: it computes the gradients.
-        # 2. Skip a parameter without a gradient.
-        # 3. Find its state, which is empty at first, and count this step.
-        # 4. Decay the weights.
-        # 5. Update both running means.
-        # 6. Correct their bias towards 0, and step.
         raise NotImplementedError
 
 
@@ -90,10 +82,6 @@ def orthogonalize(matrix: Float[Tensor, "m n"], steps: int = 5) -> Float[Tensor,
 
     Source: Jordan et al. 2024, `zeropower_via_newtonschulz5`.
     """
-    # 1. Compute in float32 at least. Make a tall matrix wide: then X Xᵀ is the smaller product.
-    # 2. Divide by the norm: no singular value exceeds 1 afterwards.
-    # 3. Apply the polynomial to all singular values at once.
-    # 4. Transpose it back, and return it in the input's dtype.
     raise NotImplementedError
 
 
@@ -125,7 +113,6 @@ class Muon(torch.optim.Optimizer):
         momentum: float = 0.95,
         weight_decay: float = 0.1,
     ):
-        # 1. Call the constructor of `torch.optim.Optimizer` with the parameters and the settings.
         raise NotImplementedError
 
     @torch.no_grad()
@@ -134,8 +121,4 @@ class Muon(torch.optim.Optimizer):
 
         The number of Newton–Schulz steps is 5.
         """
-        # 1. If there is a closure, call it with gradients enabled: it computes the gradients.
-        # 2. Skip a matrix without a gradient.
-        # 3. Update the running mean of its gradients, and look one step ahead (Nesterov).
-        # 4. Decay the weights, and step along the orthogonalized mean.
         raise NotImplementedError

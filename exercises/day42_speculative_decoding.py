@@ -1,11 +1,11 @@
 """Day 42 · Speculative decoding
 
 Lesson  course lesson 42
-Hints   course hint 42
+Hints   course hint 42     (one more each time; the first gives the steps of one way)
 Check   course watch 42    (checks at every save; `course check 42` checks once)
 
-Replace each `raise NotImplementedError` with your own code. The numbered comments show one way; you may
-choose another. Earlier days' parts come from the reference, so you can skip a day.
+Replace each `raise NotImplementedError` with your own code. Choose your own way.
+Earlier days' parts come from the reference, so you can skip a day.
 `Raises` lists what the reference refuses; no check tests that your code refuses it too.
 
 What is imported from them below:
@@ -57,10 +57,6 @@ def accept_draft(
 
     Source: Leviathan et al. 2023, §2.3 and algorithm 1; Chen et al. 2023, algorithm 2.
     """
-    # 1. The probability of each proposal in both models.
-    # 2. Accept or reject each, and count those before the first rejection.
-    # 3. The distribution of the token that follows them.
-    # 4. Draw it, and append it to the accepted proposals. (`multinomial` normalizes.)
     raise NotImplementedError
 
 
@@ -99,9 +95,4 @@ def speculative_generate(
 
     Source: Leviathan et al. 2023, §2.1 and algorithm 1.
     """
-    # 1. An empty cache for each model.
-    # 2. The draft proposes k tokens, one after another; near the end fewer, because one more follows.
-    # 3. One pass of the target over all tokens that it has not read.
-    # 4. Append the accepted proposals and the token after them.
-    # 5. Roll both caches back to the text. Neither model has read its last token.
     raise NotImplementedError

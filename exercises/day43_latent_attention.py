@@ -1,11 +1,11 @@
 """Day 43 · Latent attention
 
 Lesson  course lesson 43
-Hints   course hint 43
+Hints   course hint 43     (one more each time; the first gives the steps of one way)
 Check   course watch 43    (checks at every save; `course check 43` checks once)
 
-Replace each `raise NotImplementedError` with your own code. The numbered comments show one way; you may
-choose another. Earlier days' parts come from the reference, so you can skip a day.
+Replace each `raise NotImplementedError` with your own code. Choose your own way.
+Earlier days' parts come from the reference, so you can skip a day.
 `Raises` lists what the reference refuses; no check tests that your code refuses it too.
 
 What is imported from them below:
@@ -86,10 +86,6 @@ class MultiHeadLatentAttention(nn.Module):
 
     def __init__(self, config: LatentConfig):
         super().__init__()
-        # 1. Queries: a part that can be absorbed, and a rotary part.
-        # 2. What is cached: the latent with its norm, and a rotary key.
-        # 3. From the latent to keys and values, and the output projection.
-        # 4. The angles of all positions, neither a parameter nor a buffer: half precision would round them.
         raise NotImplementedError
 
     def compress(
@@ -103,7 +99,6 @@ class MultiHeadLatentAttention(nn.Module):
         Raises:
             ValueError: positions beyond `config.context`.
         """
-        # 1. The latent is normalized, and has no position. The rotary key has one, and no head.
         raise NotImplementedError
 
     def queries(
@@ -113,7 +108,6 @@ class MultiHeadLatentAttention(nn.Module):
 
         - Return the queries `(B, h, T, d_k)`, and their rotated part `(B, h, T, d_r)`.
         """
-        # 1. Project, split into heads, and rotate one of the two.
         raise NotImplementedError
 
     def forward(
@@ -131,10 +125,6 @@ class MultiHeadLatentAttention(nn.Module):
         Raises:
             ValueError: cache and chunk together are longer than `config.context`.
         """
-        # 1. Compress the chunk, and append it to the cache.
-        # 2. Expand every latent into the keys and values of all heads.
-        # 3. Append the rotary parts; all heads get the same one for a key.
-        # 4. Attend with the scale 1 / √(d_k + d_r), join the heads, and apply the output projection.
         raise NotImplementedError
 
     def absorbed(
@@ -153,9 +143,4 @@ class MultiHeadLatentAttention(nn.Module):
 
         Source: DeepSeek-AI 2024, §2.1.2 (W_UK can be absorbed into W_Q, and W_UV into W_O).
         """
-        # 1. Compress the chunk, and append it to the cache.
-        # 2. Move W_UK to the side of the queries.
-        # 3. `attention` divides by the root of these vectors' width. The scale is still that of d_k + d_r.
-        # 4. Attend: the cache has the keys, and its latents are the values, the same for all heads.
-        # 5. Project what was attended to, not what is cached: W_UV on the side of the output.
         raise NotImplementedError

@@ -1,11 +1,11 @@
 """Day 44 · The delta rule
 
 Lesson  course lesson 44
-Hints   course hint 44
+Hints   course hint 44     (one more each time; the first gives the steps of one way)
 Check   course watch 44    (checks at every save; `course check 44` checks once)
 
-Replace each `raise NotImplementedError` with your own code. The numbered comments show one way; you may
-choose another. Earlier days' parts come from the reference, so you can skip a day.
+Replace each `raise NotImplementedError` with your own code. Choose your own way.
+Earlier days' parts come from the reference, so you can skip a day.
 `Raises` lists what the reference refuses; no check tests that your code refuses it too.
 """
 
@@ -56,11 +56,6 @@ def delta_rule(
     Without decay: Schlag, Irie & Schmidhuber 2021, *Linear Transformers Are Secretly Fast Weight
     Programmers*, §4.2; Yang et al. 2024, *Parallelizing Linear Transformers with the Delta Rule*, §2.2.
     """
-    # 1. Upcast half precision. The first state is zeros.
-    # 2. Let the entire state decay.
-    # 3. Recall what the key holds now, and write β times the error under it.
-    # 4. Read the new state with the query.
-    # 5. Concatenate the tokens, and cast back to the values' dtype.
     raise NotImplementedError
 
 
@@ -101,10 +96,4 @@ def chunked_delta_rule(
     Source: Yang et al. 2024, §3.1 and §3.2 (without decay); Yang, Kautz & Hatamizadeh 2025, §3.3. They
     solve for two matrices that do not depend on S (the UT transform), so that all chunks are solved at once.
     """
-    # 1. Upcast half precision. β and α become columns. The first state is zeros.
-    # 2. Multiply the decays: those after token j up to token i (Γ), and from the start (γ).
-    # 3. Solve for the errors: each key also recalls the errors written before it in the chunk.
-    # 4. Read the state from before the chunk, and the errors up to each query's own token.
-    # 5. Let the state decay by the entire chunk, and write the errors into it.
-    # 6. Concatenate the chunks, and cast back to the values' dtype.
     raise NotImplementedError

@@ -1,11 +1,11 @@
 """Day 45 · Instruction tuning
 
 Lesson  course lesson 45
-Hints   course hint 45
+Hints   course hint 45     (one more each time; the first gives the steps of one way)
 Check   course watch 45    (checks at every save; `course check 45` checks once)
 
-Replace each `raise NotImplementedError` with your own code. The numbered comments show one way; you may
-choose another. Earlier days' parts come from the reference, so you can skip a day.
+Replace each `raise NotImplementedError` with your own code. Choose your own way.
+Earlier days' parts come from the reference, so you can skip a day.
 `Raises` lists what the reference refuses; no check tests that your code refuses it too.
 
 What is imported from them below:
@@ -53,10 +53,6 @@ def chat_tokens(
     Source: OpenAI 2023, *ChatML*; the chat template published with SmolLM2, without its default system
     message.
     """
-    # 1. The header. It is encoded by itself, because a reply is sampled after it, too.
-    # 2. The content and the end token: the assistant must also learn where to stop.
-    # 3. The line break after it belongs to the format.
-    # 4. Ask for a reply.
     raise NotImplementedError
 
 
@@ -79,8 +75,6 @@ def answer_labels(
     Loss Over Instructions*, for the usual loss on the answers alone. −100 is the `ignore_index` of
     `torch.nn.functional.cross_entropy`.
     """
-    # 1. Nothing is to be predicted, to begin with.
-    # 2. Position t predicts token t + 1, if the assistant wrote that.
     raise NotImplementedError
 
 
@@ -112,8 +106,4 @@ def pack(
     2021, *Efficient Sequence Packing without Cross-contamination*, §3.2 (positions and mask). First fit is
     a rule for bin packing.
     """
-    # 1. Choose a row for each example, the first that has room, and the place where it begins there.
-    # 2. Begin with rows of padding. `first` is where the example of each position begins.
-    # 3. Write the examples.
-    # 4. Positions restart with each example. Attend within it, and to no later token.
     raise NotImplementedError

@@ -1,11 +1,11 @@
 """Day 46 · LoRA
 
 Lesson  course lesson 46
-Hints   course hint 46
+Hints   course hint 46     (one more each time; the first gives the steps of one way)
 Check   course watch 46    (checks at every save; `course check 46` checks once)
 
-Replace each `raise NotImplementedError` with your own code. The numbered comments show one way; you may
-choose another. Earlier days' parts come from the reference, so you can skip a day.
+Replace each `raise NotImplementedError` with your own code. Choose your own way.
+Earlier days' parts come from the reference, so you can skip a day.
 `Raises` lists what the reference refuses; no check tests that your code refuses it too.
 """
 
@@ -40,8 +40,6 @@ class LoRALinear(nn.Module):
 
     def __init__(self, linear: nn.Linear, rank: int, alpha: float = 16.0):
         super().__init__()
-        # 1. Take over the layer's own weight and bias, and freeze them.
-        # 2. The update is 0 because B is. If A were 0 as well, neither would have a gradient.
         raise NotImplementedError
 
     def forward(self, x: Float[Tensor, "*batch d_in"]) -> Float[Tensor, "*batch d_out"]:
@@ -49,8 +47,6 @@ class LoRALinear(nn.Module):
 
         - `x` has any number of leading axes, and the dtype of the layer. Gradients reach `x`, `a` and `b`.
         """
-        # 1. Go through the r numbers A x: both products are small.
-        # 2. Scale the update, and add it to what the layer computes.
         raise NotImplementedError
 
 
@@ -72,8 +68,6 @@ def add_lora(model: nn.Module, rank: int, names: Collection[str], alpha: float =
 
     Source: Hu et al. 2021, §4.2, where the layers are the projections of attention.
     """
-    # 1. Find the linear layers whose name ends with one of these parts, before anything is replaced.
-    # 2. Freeze everything, and put the new layers in their place.
     raise NotImplementedError
 
 
@@ -91,6 +85,4 @@ def merge_lora(model: nn.Module) -> None:
 
     Source: Hu et al. 2021, §4.1, "No Additional Inference Latency".
     """
-    # 1. Multiply the factors, and add the scaled product to a copy of the weight.
-    # 2. Put a plain linear layer in its place, with the same bias.
     raise NotImplementedError

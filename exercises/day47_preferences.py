@@ -1,11 +1,11 @@
 """Day 47 · Preferences
 
 Lesson  course lesson 47
-Hints   course hint 47
+Hints   course hint 47     (one more each time; the first gives the steps of one way)
 Check   course watch 47    (checks at every save; `course check 47` checks once)
 
-Replace each `raise NotImplementedError` with your own code. The numbered comments show one way; you may
-choose another. Earlier days' parts come from the reference, so you can skip a day.
+Replace each `raise NotImplementedError` with your own code. Choose your own way.
+Earlier days' parts come from the reference, so you can skip a day.
 `Raises` lists what the reference refuses; no check tests that your code refuses it too.
 """
 
@@ -37,9 +37,6 @@ def sequence_log_probs(
 
     Source: Rafailov et al. 2023, §4, where π(y | x) is the probability of an entire answer, and appendix B.
     """
-    # 1. Find the positions that count. The others need some index, too: any token will do.
-    # 2. Take the log-probability of each label.
-    # 3. Sum those that count.
     raise NotImplementedError
 
 
@@ -61,7 +58,6 @@ def bradley_terry_loss(
 
     Source: Bradley & Terry 1952, with exp(r) as an answer's strength; Rafailov et al. 2023, eqs. 1 and 2.
     """
-    # 1. Average the surprise over the pairs, without ever computing a probability that may be 0.
     raise NotImplementedError
 
 
@@ -90,6 +86,4 @@ def dpo_loss(
 
     Source: Rafailov et al. 2023, eq. 7.
     """
-    # 1. How much more likely is each answer than it was for the reference? That is its reward.
-    # 2. Compare the rewards of each pair.
     raise NotImplementedError

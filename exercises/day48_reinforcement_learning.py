@@ -1,11 +1,11 @@
 """Day 48 · Reinforcement learning
 
 Lesson  course lesson 48
-Hints   course hint 48
+Hints   course hint 48     (one more each time; the first gives the steps of one way)
 Check   course watch 48    (checks at every save; `course check 48` checks once)
 
-Replace each `raise NotImplementedError` with your own code. The numbered comments show one way; you may
-choose another. Earlier days' parts come from the reference, so you can skip a day.
+Replace each `raise NotImplementedError` with your own code. Choose your own way.
+Earlier days' parts come from the reference, so you can skip a day.
 `Raises` lists what the reference refuses; no check tests that your code refuses it too.
 """
 
@@ -28,9 +28,6 @@ def group_advantages(rewards: Float[Tensor, "*batch G"]) -> Float[Tensor, "*batc
 
     Source: Shao et al. 2024, §4.1.2 (outcome supervision).
     """
-    # 1. The group's mean is the baseline: what these prompts earn anyway.
-    # 2. Equal rewards say nothing about which answer is better. Compare them before the mean has rounded.
-    # 3. Divide by the standard deviation; a group of one has none.
     raise NotImplementedError
 
 
@@ -67,11 +64,6 @@ def policy_loss(
     Source: Schulman et al. 2017, eq. 7; Shao et al. 2024, eq. 3, without its 1/|oᵢ|, for which see Liu et
     al. 2025, §3.1.
     """
-    # 1. The ratio of the probabilities, 1 at padding. Only the model that is trained gets a gradient.
-    # 2. Each token has its answer's advantage.
-    # 3. Take the lower of the two: once the ratio has gone too far in the right direction, there is no
-    #    gradient; in the wrong direction, there always is one.
-    # 4. Sum over the tokens of each answer, average over the answers.
     raise NotImplementedError
 
 
@@ -98,7 +90,4 @@ def kl_penalty(
 
     Source: Shao et al. 2024, eq. 4; Schulman 2020, *Approximating KL Divergence*.
     """
-    # 1. The logarithm of the ratio, the reference above the model, 0 at padding. The reference is fixed.
-    # 2. The estimate for each token, which is 0 where the two agree.
-    # 3. Sum over the tokens of each answer, average over the answers.
     raise NotImplementedError

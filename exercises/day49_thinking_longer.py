@@ -1,11 +1,11 @@
 """Day 49 · Thinking longer
 
 Lesson  course lesson 49
-Hints   course hint 49
+Hints   course hint 49     (one more each time; the first gives the steps of one way)
 Check   course watch 49    (checks at every save; `course check 49` checks once)
 
-Replace each `raise NotImplementedError` with your own code. The numbered comments show one way; you may
-choose another. Earlier days' parts come from the reference, so you can skip a day.
+Replace each `raise NotImplementedError` with your own code. Choose your own way.
+Earlier days' parts come from the reference, so you can skip a day.
 `Raises` lists what the reference refuses; no check tests that your code refuses it too.
 """
 
@@ -30,8 +30,6 @@ def majority_vote(answers: Sequence[Hashable | None]) -> Hashable | None:
 
     Source: Wang et al. 2022, §2 (self-consistency).
     """
-    # 1. Count the samples of each answer, in the order in which the answers were first seen.
-    # 2. The most votes win. `max` returns the first of several maxima.
     raise NotImplementedError
 
 
@@ -50,8 +48,6 @@ def pass_at_k(n: int, correct: int, k: int) -> float:
 
     Source: Chen et al. 2021, §2.1, eq. 1.
     """
-    # 1. Count all choices of k samples, and the choices without a right sample.
-    # 2. Divide, without overflow.
     raise NotImplementedError
 
 
@@ -82,7 +78,4 @@ def best_of_n(
     Source: Cobbe et al. 2021, §4.2 (verifiers); weighted: Li et al. 2022, *Making Language Models Better
     Reasoners with Step-Aware Verifier*.
     """
-    # 1. Leave out the samples without an answer.
-    # 2. Best of n: the sample with the highest score.
-    # 3. Weighted: a vote in which each sample counts as much as its score.
     raise NotImplementedError

@@ -1,11 +1,11 @@
 """Day 50 · Looking inside
 
 Lesson  course lesson 50
-Hints   course hint 50
+Hints   course hint 50     (one more each time; the first gives the steps of one way)
 Check   course watch 50    (checks at every save; `course check 50` checks once)
 
-Replace each `raise NotImplementedError` with your own code. The numbered comments show one way; you may
-choose another. Earlier days' parts come from the reference, so you can skip a day.
+Replace each `raise NotImplementedError` with your own code. Choose your own way.
+Earlier days' parts come from the reference, so you can skip a day.
 `Raises` lists what the reference refuses; no check tests that your code refuses it too.
 
 What is imported from them below:
@@ -51,10 +51,6 @@ def logit_lens(model: GPT | LLaMA, tokens: Int[Tensor, "B T"]) -> Float[Tensor, 
     Source: nostalgebraist 2020; Belrose et al. 2023, *Eliciting Latent Predictions from Transformers with the
     Tuned Lens*, §2.
     """
-    # 1. The residual stream is the input of each block, and at the end that of the final norm.
-    # 2. Run the model, without dropout.
-    # 3. Leave the model as it was, also after an error.
-    # 4. Read every state as the model reads the last one.
     raise NotImplementedError
 
 
@@ -89,10 +85,6 @@ def patch_activation(
     Meng et al. 2022, §2.1 (causal tracing); Heimersheim & Nanda 2024, *How to use and interpret activation
     patching*.
     """
-    # 1. Run without dropout.
-    # 2. On `source`, record what enters the module.
-    # 3. On `tokens`, replace it.
-    # 4. Leave the model as it was, also after an error.
     raise NotImplementedError
 
 
@@ -118,7 +110,4 @@ def prefix_matching_score(
 
     Source: Olsson et al. 2022, "prefix matching", a mean over repetitions of random tokens.
     """
-    # 1. Where the token at t occurs earlier: rows are t, columns s < t.
-    # 2. The wanted place is one further.
-    # 3. The weight on all wanted places of a position, and a mean over the positions that have one.
     raise NotImplementedError

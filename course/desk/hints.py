@@ -1,7 +1,8 @@
 """Show hints, one more each time.
 
 A day's hints are a Markdown file: a heading `## exercise` for each exercise, and under it `### 1`,
-`### 2` … from a nudge to nearly the answer.
+`### 2` … from a nudge to nearly the answer. The first hint, before these, gives the numbered steps of the
+reference, if there are any.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import re
 
 from course.curriculum import Day
 from course.desk.state import changing
+from course.references.editions import steps_for
 
 GIVEN = "hints"
 
@@ -21,7 +23,10 @@ def read_hints(day: Day) -> dict[str, list[str]]:
     for section in re.split(r"^## ", text, flags=re.MULTILINE)[1:]:
         name, _, body = section.partition("\n")
         parts = re.split(r"^### \d+\s*$", body, flags=re.MULTILINE)[1:]
-        hints[name.strip().strip("`")] = [part.strip() for part in parts]
+        exercise = name.strip().strip("`")
+        steps = steps_for(day, exercise)
+        first = [f"The steps of one way:\n\n{steps}"] if steps else []
+        hints[exercise] = [*first, *(part.strip() for part in parts)]
     return hints
 
 

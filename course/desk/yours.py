@@ -24,7 +24,7 @@ from course.curriculum import DAYS, REFERENCE, ROOT, YOURS, Day, module_of
 from course.desk.state import changing, kept_result, recall
 from course.judging.digests import verdict_digest
 from course.judging.recorded import NotRecorded
-from course.references.editions import is_recorded, stub_of
+from course.references.editions import PACKED, is_recorded, stub_of
 from course.references.imports import is_redacted, redacted_imports
 from course.references.modules import execute
 from course.references.redacted import unpacked_references
@@ -91,7 +91,11 @@ def reference_of(day: Day, name: str) -> Any:
     modules = [module_of(file) for file in day.references]
     if not is_recorded(day):
         found = [vars(importlib.import_module(module)) for module in modules]
-    else:  # an edition without the day's reference has it compiled
+    elif not PACKED.exists():
+        raise ImportError(
+            f"This edition has no reference of day {day.number}: {name} has to pass first."
+        )
+    else:  # an edition without the day's reference has it packed
         with redacted_imports(unpacked_references(), len(DAYS) + 1, _no_part):
             found = [vars(importlib.import_module(module)) for module in modules]
     return next(names[name] for names in found if name in names)

@@ -17,7 +17,7 @@ from course.curriculum import DAYS, ROOT, Day
 from course.judging.recorded import record
 from course.references import editions
 from course.references.redacted import packed_references
-from course.references.stub_digests import digest
+from course.references.stub_digests import note_stub
 from course.references.stubs import stub_text
 
 # The packages that learners get: the others need whole references, or are for instructors.
@@ -80,7 +80,7 @@ def bundle(
         shutil.rmtree(draft)  # it may hold what was released then and is not now
     draft.mkdir(parents=True)
     chosen = days or [day for day in DAYS if day.ready]
-    _write_edition(draft, through, report, chosen)
+    _write_edition(draft, through, report, chosen, hints)
     for day in chosen:
         if not hints and day.number > through:
             _write(draft / day.hints.relative_to(ROOT), _withheld(day))
@@ -90,7 +90,7 @@ def bundle(
 
 
 def _write_edition(
-    out: Path, through: int, report: Callable[[Day], None], days: Sequence[Day]
+    out: Path, through: int, report: Callable[[Day], None], days: Sequence[Day], hints: bool
 ) -> None:
     given = {day.number for day in DAYS if day.number < days[-1].number} - {d.number for d in days}
     for day in days:
@@ -104,7 +104,7 @@ def _write_edition(
             _copy(day.misconceptions, out)
         else:
             report(day)
-            _record(day, _stub(day, through, given), out)
+            _record(day, _stub(day, through, given), hints, out)
     _write_stubs(days, through, given, out)
     for file in dict.fromkeys(file for day in DAYS if day.ready for file in day.references):
         _write(out / file, editions.released_part(file, through, given))
@@ -118,11 +118,11 @@ def _withheld(day: Day) -> str:
     return "\n".join(f"## {exercise}\n\n### 1\n\n{NO_HINTS}\n" for exercise in day.exercises)
 
 
-def _record(day: Day, stub: str, out: Path) -> None:
+def _record(day: Day, stub: str, hints: bool, out: Path) -> None:
     """Record the facts about a day that are needed without its reference, and its observations."""
     facts = out / editions.facts_file(day).relative_to(ROOT)
     record(day, facts.parent)
-    _write(facts, json.dumps(editions.facts_of(day, stub), ensure_ascii=False))
+    _write(facts, json.dumps(editions.facts_of(day, stub, hints), ensure_ascii=False))
 
 
 def _stub(day: Day, through: int, given: Collection[int]) -> str:
@@ -134,11 +134,11 @@ def _stub(day: Day, through: int, given: Collection[int]) -> str:
 
 
 def _write_stubs(days: Sequence[Day], through: int, given: Collection[int], out: Path) -> None:
-    digests = {}
+    digests: dict[str, list[str]] = {}
     for day in days:
         text = _stub(day, through, given)
         _write(out / day.stub.relative_to(ROOT), text)
-        digests[day.stem] = digest(text.encode())
+        note_stub(digests, day, text.encode())
     _write(out / "exercises" / "stubs.json", json.dumps(digests, indent=1) + "\n")
 
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from course.curriculum import DAYS, ROOT, Day, day_of_definition, module_of
-from course.references.stubs import stub_text
+from course.references.stubs import steps_of, stub_text
 from course.references.text import import_of, names_in, names_used, reference, span, without
 
 FOLDER = ROOT / "recorded"
@@ -58,6 +58,14 @@ def stub_of(day: Day) -> str:
     return str(_facts(facts_file(day))["stub"]) if is_recorded(day) else stub_text(day)
 
 
+def steps_for(day: Day, exercise: str) -> str:
+    """Return the numbered steps of an exercise as Markdown, with or without the reference; empty if it has
+    none, or if an edition withholds them."""
+    if is_recorded(day):
+        return str(_facts(facts_file(day))["steps"].get(exercise, ""))
+    return steps_of(day, exercise)
+
+
 def names_used_by(day: Day, exercise: str) -> set[str]:
     """Return the names that the reference's definition of an exercise uses, with or without the
     reference."""
@@ -91,14 +99,19 @@ def _facts(path: Path) -> dict[str, Any]:
 # --- Writing --------------------------------------------------------------------------------------
 
 
-def facts_of(day: Day, stub: str) -> dict[str, Any]:
+def facts_of(day: Day, stub: str, hints: bool) -> dict[str, Any]:
     """Return the facts about a day for an edition without its reference.
 
     Args:
         day: the day, whose reference is available.
         stub: the stub that learners get.
+        hints: whether they get hints, of which the steps are the first.
     """
-    return {"stub": stub, "uses": {name: sorted(names_used(day, name)) for name in day.exercises}}
+    return {
+        "stub": stub,
+        "uses": {name: sorted(names_used(day, name)) for name in day.exercises},
+        "steps": {name: steps_of(day, name) for name in day.exercises if hints},
+    }
 
 
 def released_part(file: str, through: int, given: Collection[int] = ()) -> str:

@@ -29,7 +29,7 @@ IN_ACTS: tuple[int, ...] = (2, 32)
 
 The headings with which the second and the third begin are cells with these tags.
 """
-ACTS = ("act-2", "act-3")
+WRITE, USE = ACTS = ("act-2", "act-3")
 MAX_IDEA, MAX_READING = 25, 50  # minutes of the first act, and of the first and the third
 MAX_PREDICTIONS = 4
 
@@ -88,7 +88,7 @@ def minutes(day: Day) -> tuple[float, float | None, float]:
         if heading.startswith(FURTHER):
             spent["further"] += cost
         elif heading != SOURCES:
-            spent["use" if act == ACTS[1] else "read"] += cost
+            spent["use" if act == USE else "read"] += cost
     in_acts = day.number in IN_ACTS
     return spent["read"], spent["use"] if in_acts else None, spent["further"]
 

@@ -10,7 +10,8 @@ from course.curriculum import ROOT, Day
 from course.references.editions import stub_of
 
 STUB_DIGESTS = ROOT / "exercises" / "stubs.json"
-"""The digest of every stub as it was written last: a stub that differs from it is someone's work."""
+"""The digests of each stub as it was written, the last one first: any other file is someone's work."""
+MAX_KEPT = 3
 
 
 def digest(data: bytes) -> str:
@@ -19,17 +20,25 @@ def digest(data: bytes) -> str:
 
 
 def is_untouched(day: Day, path: Path) -> bool:
-    """Return whether a file is the unchanged stub of the day. A file that cannot be read is not."""
+    """Return whether a file is a stub of the day, as it is or was. A file that cannot be read is not."""
     try:
         data = path.read_bytes()
     except OSError:
         return False
-    return digest(data) in (digest(stub_of(day).encode()), stub_digests().get(day.stem))
+    known = stub_digests().get(day.stem, [])
+    return digest(data) in (digest(stub_of(day).encode()), *known)
 
 
-def stub_digests() -> dict[str, str]:
-    """Return the digest of each stub, by its day's stem."""
+def stub_digests() -> dict[str, list[str]]:
+    """Return the digests of each stub, by its day's stem."""
     if not STUB_DIGESTS.exists():
         return {}
-    digests: dict[str, str] = json.loads(STUB_DIGESTS.read_text(encoding="utf-8"))
+    digests: dict[str, list[str]] = json.loads(STUB_DIGESTS.read_text(encoding="utf-8"))
     return digests
+
+
+def note_stub(digests: dict[str, list[str]], day: Day, data: bytes) -> None:
+    """Add the digest of a stub that is written, and forget the oldest."""
+    now = digest(data)
+    older = [one for one in digests.get(day.stem, []) if one != now]
+    digests[day.stem] = [now, *older][:MAX_KEPT]

@@ -1,4 +1,5 @@
-"""The stubs that learners fill in: a definition's imports, signature, docstring and numbered steps."""
+"""The stubs that learners fill in: a definition's imports, signature and docstring; and its numbered steps,
+the first hint."""
 
 from __future__ import annotations
 
@@ -37,11 +38,11 @@ def stub_text(day: Day) -> str:
         """Day {day.number} · {day.title}
 
         Lesson  course lesson {day.number}
-        Hints   course hint {day.number}
+        Hints   course hint {day.number}     (one more each time; the first gives the steps of one way)
         Check   course watch {day.number}    (checks at every save; `course check {day.number}` checks once)
 
-        Replace each `{RAISE}` with your own code. The numbered comments show one way; you may
-        choose another. Earlier days' parts come from the reference, so you can skip a day.
+        Replace each `{RAISE}` with your own code. Choose your own way.
+        Earlier days' parts come from the reference, so you can skip a day.
         ''')
     contracts = read_contracts(day)
     bodies = [_stub_of(definition_text(day, name), contracts) for name in day.exercises]
@@ -157,12 +158,10 @@ def _arguments(function: ast.FunctionDef, source: Reference) -> str:
 
 
 def _stub_of(text: str, contracts: dict[str, Contract] | None = None) -> str:
-    """A definition without its code: signature, docstring with its contract, numbered steps and the raise
-    stay. The steps of its parts, which precede it, come first."""
+    """A definition without its code: signature, docstring with its contract, and the raise stay."""
     text = _with_contracts(_without_private_methods(text), contracts or {})
     tree = ast.parse(text)
-    lines = text.splitlines()
-    comments = _comments(text)
+    lines, comments = text.splitlines(), _comments(text)
     kept: list[str] = []
     start, _ = span(tree.body[-1])
     position = start
@@ -171,14 +170,34 @@ def _stub_of(text: str, contracts: dict[str, Contract] | None = None) -> str:
         first = function.body[0]
         signature_end = first.lineno - 1 if body is function.body else first.end_lineno
         assert signature_end is not None and function.end_lineno is not None
-        kept += lines[position:signature_end]
+        kept += [lines[n] for n in range(position, signature_end) if n + 1 not in comments]
         indent = " " * first.col_offset
         kept += [indent + ast.unparse(node) for node in body if _is_super_init(node)]
-        after = 0 if function is tree.body[-1] else signature_end
-        kept += _steps(comments, after, function.end_lineno, indent)
         kept.append(indent + RAISE)
         position = function.end_lineno
     return "\n".join([*kept, *lines[position:]]) + "\n"
+
+
+def steps_of(day: Day, exercise: str) -> str:
+    """Return the numbered steps of an exercise as Markdown, for each method of a class that has some.
+
+    The steps of a function's parts, which precede it, come first.
+    """
+    return _steps_of(definition_text(day, exercise), read_contracts(day))
+
+
+def _steps_of(text: str, contracts: dict[str, Contract] | None = None) -> str:
+    text = _with_contracts(_without_private_methods(text), contracts or {})
+    tree, comments = ast.parse(text), _comments(text)
+    is_class = isinstance(tree.body[-1], ast.ClassDef)
+    found: list[str] = []
+    for function in _innermost_functions(ast.Module(tree.body[-1:], [])):
+        first = function.lineno if is_class else 0
+        assert function.end_lineno is not None
+        if steps := _steps(comments, first, function.end_lineno):
+            title = [f"`{function.name}`:"] if is_class else []
+            found += [*title, "\n".join(steps)]
+    return "\n\n".join(found)
 
 
 def _with_contracts(text: str, contracts: dict[str, Contract]) -> str:
@@ -260,13 +279,13 @@ def _comments(text: str) -> dict[int, str]:
     }
 
 
-def _steps(comments: dict[int, str], after: int, until: int, indent: str) -> list[str]:
-    """The numbered steps in a range of lines: each `# 1. …` with the comment lines that continue it."""
+def _steps(comments: dict[int, str], after: int, until: int) -> list[str]:
+    """The numbered steps in a range of lines: each `1. …` with the comment lines that continue it."""
     steps: list[str] = []
     previous = None
     for number in sorted(line for line in comments if after < line <= until):
         comment = comments[number]
         if comment[2:3].isdigit() or (steps and previous == number - 1):
-            steps.append(indent + comment)
+            steps.append(comment.removeprefix("# "))
             previous = number
     return steps

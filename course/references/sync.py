@@ -17,7 +17,13 @@ from course.references.acts import faults_of_acts
 from course.references.contracts import faults
 from course.references.editions import is_recorded, stub_of
 from course.references.lessons import TIME, faults_of_form, folded, hours, times
-from course.references.stub_digests import STUB_DIGESTS, digest, stub_digests
+from course.references.stub_digests import (
+    STUB_DIGESTS,
+    digest,
+    is_untouched,
+    note_stub,
+    stub_digests,
+)
 from course.references.text import definition_text, import_lines, sorted_imports
 
 README = ROOT / "README.md"
@@ -62,7 +68,7 @@ def sync(*, write: bool) -> list[Drift]:
     return found
 
 
-def _sync_stub(day: Day, digests: dict[str, str], write: bool) -> Iterator[Drift]:
+def _sync_stub(day: Day, digests: dict[str, list[str]], write: bool) -> Iterator[Drift]:
     text = stub_of(day)
     if day.stub.exists():
         try:
@@ -73,15 +79,17 @@ def _sync_stub(day: Day, digests: dict[str, str], write: bool) -> Iterator[Drift
             )
             return
         if present == text.encode():
-            digests[day.stem] = digest(present)
+            if digest(present) not in digests.get(day.stem, ()):
+                yield Drift(STUB_DIGESTS, f"lacks the digest of {day.stub.name}")
+            note_stub(digests, day, present)
             return
-        if digest(present) != digests.get(day.stem):
+        if not is_untouched(day, day.stub):
             yield Drift(day.stub, "begun, and so left alone", theirs=True)
             return
     yield Drift(day.stub, "does not match the reference" if day.stub.exists() else "missing")
     if write:
         day.stub.write_text(text, encoding="utf-8", newline="\n")
-        digests[day.stem] = digest(text.encode())
+        note_stub(digests, day, text.encode())
 
 
 # --- Solution notebooks ---------------------------------------------------------------------------

@@ -10,8 +10,8 @@ from pathlib import Path
 
 REPOSITORY = "https://github.com/OWNER/NAME"
 COURSE = Path("/content/course")
-# What the lessons and check() need beside torch and NumPy. Colab has these, and keeps its own.
-NEEDED = ("jaxtyping", "matplotlib", "platformdirs", "pytest", "safetensors")
+# What the lessons, check() and yours() need beside torch and NumPy. Colab has these, and keeps its own.
+NEEDED = ("filelock", "jaxtyping", "matplotlib", "platformdirs", "psutil", "pytest", "safetensors")
 
 
 def run(what, *command):

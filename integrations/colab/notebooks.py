@@ -1,4 +1,5 @@
-"""Writes the lessons as Colab opens them: set up by their first cell, with the exercise in the last two.
+"""Writes the lessons as Colab opens them: set up by their first cell, with the exercise and its check in two
+cells of their own: before the act that uses it, or at the end.
 
     python integrations/colab/notebooks.py OWNER/NAME FOLDER
 
@@ -12,6 +13,7 @@ from pathlib import Path
 
 from course.curriculum import DAYS, Day
 from course.references.editions import stub_of
+from course.references.lessons import USE
 
 FIRST_CELL = Path(__file__).with_name("first_cell.py")
 PLACE = "OWNER/NAME"
@@ -36,12 +38,11 @@ def for_colab(day: Day, repository: str) -> dict:
             cell |= {"outputs": [], "execution_count": None}
     set_up = FIRST_CELL.read_text(encoding="utf-8").replace(PLACE, repository)
     asked = f"from course import check\n\ncheck({', '.join(day.exercises)}, day={day.number})"
-    notebook["cells"] = [
-        code("set-up", set_up),
-        *notebook["cells"],
-        code("exercise", stub_of(day)),
-        code("check", asked),
-    ]
+    written = [code("exercise", stub_of(day)), code("check", asked)]
+    cells = notebook["cells"]
+    use = next((n for n, cell in enumerate(cells) if USE in cell["metadata"].get("tags", ())), None)
+    place = len(cells) if use is None else use
+    notebook["cells"] = [code("set-up", set_up), *cells[:place], *written, *cells[place:]]
     return notebook
 
 

@@ -22,6 +22,7 @@ from packaging.requirements import Requirement
 
 from course.cli import COMMANDS, EXTRAS
 from course.curriculum import DAYS, ROOT
+from course.references.lessons import USE
 from tests.notebooks.kernels import PortlessKernelManager
 
 COLAB = ROOT / "integrations" / "colab"
@@ -249,7 +250,12 @@ def test_check_works_in_colab(tmp_path, published):
         "import numpy as np\n\ndef softmax(x, axis=-1):\n    e = np.exp(x)\n    return e / e.sum()"
     )
     ask = "from course import check\ncheck(softmax)"
-    cells = [set_up, set_up, where, RIGHT.read_text(encoding="utf-8"), ask, wrong, ask]
+    right = RIGHT.read_text(encoding="utf-8")
+    use = (
+        "os.environ.pop('COURSE_YOURS', None)\n"  # which this kernel has for lessons
+        "from course import yours\nsoftmax = yours('softmax')\nlog_softmax = yours('log_softmax')"
+    )
+    cells = [set_up, set_up, where, right, ask, wrong, ask, use]
     notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(cell) for cell in cells])
     options = {"timeout": None, "kernel_manager_class": PortlessKernelManager}
     NotebookClient(notebook, **options).execute(cwd=str(tmp_path))
@@ -263,6 +269,8 @@ def test_check_works_in_colab(tmp_path, published):
     assert said[0].startswith("Ready, with numpy==")
     assert "16 of 16 checks pass" in said[4]
     assert "✘ softmax\n  overflows_over_everything" in said[6]
+    assert "softmax: the reference's, because a core check fails: " in said[7]
+    assert "log_softmax: yours, from your cell." in said[7]
 
 
 def test_colab_keeps_its_own_numpy_and_torch(tmp_path, published):
@@ -311,14 +319,18 @@ def write_notebooks(*arguments):
 
 
 def test_lessons_for_colab(tmp_path):
-    """Each is set up by its first cell, has no outputs, and ends with its exercise and the check of it."""
+    """Each is set up by its first cell, has no outputs, and has its exercise and the check of it."""
     assert write_notebooks("ada/course", tmp_path).returncode == 0
     written = {path.stem: path for path in (tmp_path / "lessons").iterdir()}
     assert list(written) and set(written) == {day.stem for day in DAYS}
     for day in DAYS:
         notebook = nbformat.read(written[day.stem], 4)
         nbformat.validate(notebook)
-        set_up, *lesson, exercise, ask = notebook.cells
+        set_up, *others = notebook.cells
+        at = next(n for n, cell in enumerate(others) if cell.id == "exercise")
+        exercise, ask, *after = others[at:]
+        lesson = others[:at] + after
+        assert [USE in cell.metadata.get("tags", ()) for cell in after[:1]] == [True] * bool(after)
         assert 'REPOSITORY = "https://github.com/ada/course"' in set_up.source
         assert [cell.source for cell in lesson] == [
             cell.source for cell in nbformat.read(day.lesson, 4).cells

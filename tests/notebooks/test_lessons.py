@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import builtins
 import io
 import json
 import keyword
@@ -25,6 +26,7 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_outp
 from course.curriculum import DAYS, ROOT, Day
 from course.references import acts, lessons
 from course.references.lessons import Times, faults_of_form, folded, times
+from course.references.stubs import stub_text
 from course.references.text import definition_text
 from tests.affected import name_of
 from tests.imports import code_of
@@ -122,6 +124,43 @@ def test_the_exercise_stays_the_learners(day, name):
     shown = [" ".join(line) for line in asked if stands_in(line, texts)]
     allowed = max(len(asked) // 4, len(asked) >= 3)
     assert len(shown) <= allowed, f"of {len(asked)} lines: {shown}"
+
+
+def calls(code: ast.AST) -> set[str]:
+    """What some code calls, by the last part of its name."""
+    called = (node.func for node in ast.walk(code) if isinstance(node, ast.Call))
+    return {ast.unparse(one).rpartition(".")[2] for one in called}
+
+
+def untold(day: Day) -> set[str]:
+    """What the reference of a day calls and neither its stubs nor the equations of its lesson name."""
+    code = (definition_text(day, name) for name in day.exercises)
+    told = re.findall(r"\w+", stub_text(day) + " ".join(re.findall(r"\$[^$]+\$", prose(day))))
+    return set().union(*(calls(ast.parse(one)) for one in code)) - {*told, *dir(builtins)}
+
+
+@pytest.mark.parametrize("number", lessons.IN_ACTS)
+def test_the_idea_does_not_name_the_calls(number):
+    """Visible cells before the second act, and comments, have at most a quarter of the answer's calls."""
+    day = DAYS[number - 1]
+    cells = [cell for cell in notebook(day).cells if cell.cell_type == "code"]
+    begins = next(n for n, cell in enumerate(notebook(day).cells) if "act-2" in tags(cell))
+    before = [cell for cell in notebook(day).cells[:begins] if cell in cells]
+    visible = [one.source for one in before if not one.metadata.get("jupyter")]
+    shown = calls(ast.parse("\n".join(visible)))
+    for cell in cells:
+        shown |= set(re.findall(r"(\w+)\(", " ".join(comments(cell.source))))
+    secret = untold(day)
+    assert len(secret & shown) <= len(secret) // 4, secret & shown
+
+
+def tags(cell: nbformat.NotebookNode) -> list[str]:
+    return cell.metadata.get("tags", [])
+
+
+def comments(code: str) -> list[str]:
+    read = tokenize.generate_tokens(io.StringIO(code).readline)
+    return [one.string for one in read if one.type == token.COMMENT]
 
 
 # --- What every lesson has ------------------------------------------------------------------------

@@ -326,6 +326,28 @@ def test_todays_part_cannot_be_imported(run):
     assert "is today's exercise" in message
 
 
+def test_a_lesson_goes_on_without_the_reference(run, edition):
+    """On its own answer where that passes, with its own earlier part; else on the packed reference, if any."""
+    code = (
+        "import numpy as np; from course import yours; attention = yours('attention', 2); "
+        "print(attention(np.eye(2), np.eye(2), np.eye(2))[0].sum())"
+    )
+    said = run(code=code).stdout
+    why = "because exercises/day02_attention.py is not started"
+    assert said == f"attention: the reference's, {why}.\n2.0\n"
+    run.write(1, solution(1))
+    run.write(2, solution(2))
+    said = run(code=code).stdout
+    assert said == "attention: yours, from exercises/day02_attention.py.\n2.0\n"
+    run.write(2, "def attention(")
+    packed = edition / "recorded" / "reference.json"
+    text = packed.read_text(encoding="utf-8")
+    packed.unlink()
+    said = run(code=code).stderr
+    packed.write_text(text, encoding="utf-8")
+    assert said.endswith("This edition has no reference of day 2: attention has to pass first.\n")
+
+
 @pytest.mark.parametrize("number", [1, 8])
 def test_a_case_can_be_drawn_again(run, number):
     """Without the reference, too: the lines that are printed give the inputs of the check."""

@@ -8,7 +8,7 @@ import pytest
 from course.curriculum import DAYS, Day, find_day
 from course.references import contracts
 from course.references.contracts import Contract, faults, read_contracts
-from course.references.stubs import _stub_of, stub_text
+from course.references.stubs import _steps_of, _stub_of, steps_of, stub_text
 
 TEXT = textwrap.dedent('''\
     def double(x):
@@ -40,19 +40,20 @@ def test_a_contract_precedes_errors_and_replaces_what_gives_the_answer_away():
             Raises:
                 ValueError: x is not a number.
             """
-            # 1. Scale.
-            # 2. Return.
             raise NotImplementedError
     ''')
+    assert _steps_of(TEXT, {"double": contract}) == "1. Scale.\n2. Return."
 
 
 @pytest.mark.parametrize("day", [day for day in DAYS if day.ready], ids=str)
 def test_every_contract_is_in_its_stub(day: Day):
-    stub = " ".join(stub_text(day).split())
+    """What replaces a step is in the first hint."""
+    steps = (steps_of(day, name) for name in day.exercises)
+    shown = " ".join(" ".join([stub_text(day), *steps]).split())
     assert list(faults(day)) == []
     for contract in read_contracts(day).values():
         for text in (contract.text, *contract.replaced.values()):
-            assert " ".join(text.split()) in stub
+            assert " ".join(text.split()) in shown
 
 
 def test_faults_are_named(tmp_path, monkeypatch):

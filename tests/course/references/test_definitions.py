@@ -16,7 +16,7 @@ from course.judging.misconceptions import Misconception
 from course.references.edits import Drifted
 from course.references.imports import redacted_imports
 from course.references.redacted import redacted_references
-from course.references.stubs import _stub_of, stub_text
+from course.references.stubs import _steps_of, _stub_of, steps_of, stub_text
 from course.references.text import (
     STEP,
     definition_text,
@@ -50,7 +50,7 @@ CLASS = textwrap.dedent('''\
 
 
 def test_stub_of_a_class():
-    """Methods keep signature, docstring, super().__init__() and steps, dedented to the body's level."""
+    """Methods keep signature, docstring and super().__init__(); the steps are the first hint."""
     assert _stub_of(CLASS) == textwrap.dedent('''\
         @final
         class Norm(nn.Module):
@@ -59,15 +59,21 @@ def test_stub_of_a_class():
             def __init__(self, features: int, eps: float = 1e-5) -> None:
                 """Make it."""
                 super().__init__()
-                # 1. A gain and a bias.
-                #    Both are learned.
                 raise NotImplementedError
 
             def forward(self, x):
-                # 1. Center.
-                # 2. Inside a branch.
                 raise NotImplementedError
         ''')
+    assert _steps_of(CLASS) == textwrap.dedent("""\
+        `__init__`:
+
+        1. A gain and a bias.
+           Both are learned.
+
+        `forward`:
+
+        1. Center.
+        2. Inside a branch.""")
 
 
 def test_the_steps_of_its_parts_are_an_exercises_own():
@@ -78,7 +84,7 @@ def test_the_steps_of_its_parts_are_an_exercises_own():
     text = definition_text(day, "flash_attention")
     tree = ast.parse(text)
     assert [node.name for node in tree.body] == [*parts, "flash_attention"]
-    steps = re.findall(r"# (\d+)\. ", stub_text(day))
+    steps = re.findall(r"^(\d+)\. ", steps_of(day, "flash_attention"), re.MULTILINE)
     assert steps == [str(number) for number in range(1, len(steps) + 1)]
     assert len(steps) == len(STEP.findall(text))
     assert not set(parts) & set(re.findall(r"\w+", stub_text(day) + import_lines(day)))
@@ -236,7 +242,9 @@ def test_begun():
     """Comments and blank lines are no beginning; any code is."""
     day = find_day("1")
     stub = stub_text(day)
-    assert begun(stub.replace("# 1.", "\n    # my thoughts\n    # 1."), stub, day.exercises) == []
+    thoughts = stub.replace("    raise", "\n    # my thoughts\n    raise")
+    assert thoughts != stub
+    assert begun(thoughts, stub, day.exercises) == []
     code = stub.replace(
         "    raise NotImplementedError", "    y = x\n    raise NotImplementedError", 1
     )
