@@ -327,7 +327,7 @@ def test_todays_part_cannot_be_imported(run):
 
 
 def test_a_lesson_goes_on_without_the_reference(run, edition):
-    """On its own answer where that passes, with its own earlier part; else on the packed reference, if any."""
+    """On its own answer where that passes, with its own earlier part; else on the packed reference."""
     code = (
         "import numpy as np; from course import yours; attention = yours('attention', 2); "
         "print(attention(np.eye(2), np.eye(2), np.eye(2))[0].sum())"
