@@ -16,7 +16,7 @@ install = UV_DEFAULT_INDEX="$(INDEX)" UV_SYSTEM_CERTS=true \
 	"$$(command -v uv || echo $(BIN)/uv)" pip install --quiet --python $(BIN)/python $(1) || \
 	{ echo "        uv could not: pip does it, and takes longer"; $(PIP) $(1); }
 
-.PHONY: start help format lint style consistency types quick test thorough notebooks pictures site mutants class clean
+.PHONY: start help format lint style consistency types test suite thorough notebooks pictures site mutants class clean
 
 start: $(READY)  ## set up, check day 1, show the board
 	@echo "Day 1, which is yours to write, checked:"
@@ -28,9 +28,9 @@ start: $(READY)  ## set up, check day 1, show the board
 	@echo "To have the course command in this terminal:  source $(BIN)/activate"
 
 # Tests run several processes side by side; and with one thread a notebook repeats itself better.
-quick test thorough notebooks mutants class: export OMP_NUM_THREADS := 1
+test thorough notebooks mutants class: export OMP_NUM_THREADS := 1
 # Hundreds of processes are started: what the first compiles, the others need not.
-quick test thorough mutants class: export PYTHONDONTWRITEBYTECODE :=
+test thorough mutants class: export PYTHONDONTWRITEBYTECODE :=
 
 help:  ## this list
 	@sed -n 's/^\([a-z]*\):.*  ## /\1\t/p' Makefile | expand -t 12
@@ -53,15 +53,17 @@ consistency: $(READY) .venv/.ready-test
 types: $(READY) .venv/.ready-test
 	$(BIN)/mypy
 
-# What is quick comes first, so that a mistake is found early; the others run beside the tests.
-quick: style  ## lint, and the tests that a change affects: three minutes
-	$(BIN)/python -m tests.gate --affected
+# Formatting comes first, so that a mistake is found early; types and stubs are checked beside the tests.
+test: style  ## what everybody runs, the same at every commit: eight minutes on two cores
+	@$(MAKE) --no-print-directory -j3 consistency types suite
 
-test: style  ## what a change affects, and of the rest a share by turn: CONTRIBUTING.md
-	$(BIN)/python -m tests.gate
+# A day in NumPy, a day in PyTorch and a solution; `make thorough PART=notebooks` executes all.
+EXECUTED := lessons/day02_attention.ipynb lessons/day09_multi_head_attention.ipynb solutions/day14_make_model.ipynb
+suite: $(READY) .venv/.ready-test
+	$(BIN)/python -m pytest -n auto -q -p tests.costs -p tests.notebooks.kernels --nbval $(EXECUTED) tests
 
 PART =
-thorough: $(READY) .venv/.ready-test  ## everything that `make test` runs by turn; `make thorough PART=pages` for one part
+thorough: $(READY) .venv/.ready-test  ## everything, in hours; `make thorough PART=pages` for one part
 	$(BIN)/python -m tests.thorough $(PART)
 
 notebooks: $(READY)  ## execute every notebook again, in place
@@ -77,6 +79,11 @@ mutants: $(READY) .venv/.ready-test  ## the full mutation run; `make mutants DAY
 	$(BIN)/python -m tests.mutants $(DAY)
 
 # torch comes first and by itself: asked for by another package, its newest build with all of CUDA would come.
+# On Linux the usual build has CUDA, 6 GB in all. Where there is no NVIDIA driver, the CPU's build is tried once.
+CPU_INDEX := https://download.pytorch.org/whl/cpu
+TORCH := $$(grep '^torch==' requirements.txt)
+cpu_build = [ "$$(uname -s)" = Linux ] && ! command -v nvidia-smi >/dev/null && \
+	$(PIP) --index-url=$(CPU_INDEX) --retries 0 --timeout 10 $(TORCH) 2>/dev/null
 # Nothing is compiled ahead but what is imported here: Python does the rest when it is first asked for.
 start $(READY): export PYTHONDONTWRITEBYTECODE :=
 $(READY): requirements.txt constraints.txt pyproject.toml
@@ -85,8 +92,8 @@ $(READY): requirements.txt constraints.txt pyproject.toml
 	@echo "Setting up in .venv, once: some minutes, most of them for downloads."
 	@echo "1 of 3  a Python environment"
 	@$(PYTHON) -m venv .venv
-	@echo "2 of 3  torch: 0.2 GB to fetch, 0.8 GB on disk; with CUDA, as Linux gets it by default, several GB"
-	@$(PIP) $(addprefix --index-url=,$(TORCH_INDEX_URL)) $$(grep '^torch==' requirements.txt)
+	@echo "2 of 3  torch: 0.2 GB to fetch, 0.8 GB on disk; with CUDA several GB"
+	@$(if $(TORCH_INDEX_URL),,$(cpu_build) ||) $(PIP) $(addprefix --index-url=,$(TORCH_INDEX_URL)) $(TORCH)
 	@echo "3 of 3  the course command, Jupyter, Matplotlib and the other packages: 0.9 GB on disk"
 	@command -v uv >/dev/null || $(PIP) --only-binary=:all: $(UV) || true
 	@$(call install,$(PINNED) "$(EXTRAS)")

@@ -110,6 +110,7 @@ def _judge(day: Day, seed: int, device: str) -> Judge:
     return judge
 
 
+@functools.cache  # asked for each of thousands of tests
 def _day_of(path: Path) -> Day | None:
     return next((day for day in DAYS if day.checks == path), None)
 

@@ -62,7 +62,8 @@ def kept():
 
 
 each_day = pytest.mark.parametrize("day", READY, ids=lambda day: day.stem)
-by_turn = pytest.mark.by_turn("day")  # its tests share what its judge has computed
+slow = pytest.mark.slow
+NAMED_AT_ONCE = 2  # known wrong answers of a day that `make test` runs; all others are slow
 
 
 @pytest.fixture(scope="module")
@@ -77,7 +78,7 @@ def test_solution_passes(day):
     assert wrong_in(day.solution, judge_of(day)) == []
 
 
-@by_turn
+@slow
 @each_day
 def test_solution_passes_in_a_worker(day, pool):
     """What a worker's verdict on it says and counts, on the CPU and on the practice GPU."""
@@ -89,9 +90,17 @@ def test_solution_passes_in_a_worker(day, pool):
     assert sum(check.device == PRACTICE for check in result.checks) == len(there)
 
 
-@by_turn
 @each_day
-def test_untouched_stub_is_not_started(day, pool, tmp_path):
+def test_untouched_stub_is_not_started(day, tmp_path):
+    """Every check of a stub says that it is not started."""
+    path = tmp_path / f"{day.stem}.py"
+    path.write_text(stub_text(day), encoding="utf-8")
+    assert {status for status, _ in verdicts(path, judge_of(day)).values()} == {"not_started"}
+
+
+@slow
+@each_day
+def test_untouched_stub_is_not_started_in_a_worker(day, pool, tmp_path):
     """Every check of a stub says that it is not started, and so does the day."""
     (tmp_path / f"{day.stem}.py").write_text(stub_text(day), encoding="utf-8")
     result = exhaust(checking(judge_of(day), tmp_path, pool)).look()
@@ -114,9 +123,18 @@ def test_stub_has_only_what_a_stub_may_have(day):
 
 WRONG = [(day, wrong) for day in READY for wrong in load_misconceptions(day)]
 
-each_wrong = pytest.mark.parametrize(
-    ("day", "wrong"), WRONG, ids=lambda value: getattr(value, "stem", None) or value.key
-)
+
+def each_wrong(at_once):
+    """Parametrize a test with all known wrong answers, of which so many of a day are not slow."""
+    return pytest.mark.parametrize(
+        ("day", "wrong"),
+        [
+            pytest.param(day, wrong, marks=() if place < at_once else slow)
+            for day in READY
+            for place, wrong in enumerate(load_misconceptions(day))
+        ],
+        ids=lambda value: getattr(value, "stem", None) or value.key,
+    )
 
 
 @functools.cache
@@ -128,8 +146,7 @@ def failures_of(day, wrong):
     return [result for result in results if result.status in ("failed", "error")]
 
 
-@by_turn
-@each_wrong
+@each_wrong(NAMED_AT_ONCE)
 def test_misconception_is_caught_and_named(day, wrong):
     """A known wrong answer fails, and is named as itself in every check that it fails and no other."""
     failed = failures_of(day, wrong)
@@ -143,7 +160,7 @@ def test_misconception_is_caught_and_named(day, wrong):
             assert result.message.startswith(f"This comes from `{wrong.definition}`.")
 
 
-@by_turn
+@slow
 @each_day
 def test_what_known_mistakes_raise_can_be_told(day):
     """In grading an exception's own words are shown where they are on the list: theirs are."""
@@ -167,7 +184,7 @@ PUBLISHED = {
 }
 
 
-@by_turn
+@slow
 @pytest.mark.parametrize(
     ("day", "wrong"),
     [(day, wrong) for day, wrong in WRONG if wrong.id in PUBLISHED.get(day.number, ())],
@@ -191,7 +208,7 @@ WRONG_THERE = [
 ]
 
 
-@by_turn
+@slow
 @pytest.mark.parametrize(
     ("day", "wrong"), WRONG_THERE, ids=lambda value: getattr(value, "stem", None) or value.key
 )
@@ -209,7 +226,7 @@ def test_mistake_about_devices_is_caught_and_named(day, wrong):
     assert {result.misconception for result in failed} <= {wrong.id, None}
 
 
-@by_turn
+@slow
 @each_day
 def test_exercises_are_observed_on_the_practice_gpu(day):
     """Each exercise one of whose core checks takes tensors has one or two checks there; they pass."""
@@ -222,8 +239,7 @@ def test_exercises_are_observed_on_the_practice_gpu(day):
     assert all(there.truth.passes(check, reference) for check in checks)
 
 
-@by_turn
-@each_wrong
+@each_wrong(0)
 def test_misconception_is_caught_at_another_seed(day, wrong, seed):
     """What tells a wrong answer is no accident of the usual inputs."""
     judge = judge_of(day, seed)
@@ -254,25 +270,40 @@ def no_own_part(name, day):
 ACCEPTED = [(day, path) for day in READY for path in sorted(day.accepted.glob("*.py"))]
 
 
-@by_turn
+@each_day
+def test_an_accepted_answer_passes(day):
+    """A right answer written differently passes, both tiers: one of them, with the usual inputs."""
+    assert wrong_in(next(path for home, path in ACCEPTED if home == day), judge_of(day)) == []
+
+
+@slow
 @pytest.mark.parametrize(("day", "path"), ACCEPTED, ids=lambda v: getattr(v, "stem", None))
 def test_accepted_answer_passes(day, path, seed):
-    """A right answer written differently passes, both tiers."""
+    """Each of them passes at other seeds, and on the practice GPU."""
     assert wrong_in(path, judge_of(day, seed), judge_of(day, seed).practice) == []
 
 
 def wrong_in(path, *judges):
     """Return the checks that an answer, built in this process, does not pass, with their messages."""
-    day = judges[0].day
-    with redacted_imports(redacted_references(day), day.number, no_own_part):
-        answer = build_answer(str(path), read_answer(path))
-    results = [one.results(one.attempts(answer, str(path))) for one in filter(None, judges)]
     return [
-        (one.name, one.message) for of_one in results for one in of_one if one.status != "passed"
+        (name, message)
+        for judge in judges
+        if judge
+        for name, (status, message) in verdicts(path, judge).items()
+        if status != "passed"
     ]
 
 
-@by_turn
+def verdicts(path, judge):
+    """Return status and message of each check of an answer that is built in this process."""
+    day = judge.day
+    with redacted_imports(redacted_references(day), day.number, no_own_part):
+        answer = build_answer(str(path), read_answer(path))
+    results = judge.results(judge.attempts(answer, str(path)))
+    return {result.name: (result.status, result.message) for result in results}
+
+
+@slow
 @each_day
 def test_the_reference_passes(day, seed):
     """Its own observation in the inputs' dtype lies within the tolerance that was derived from it."""
@@ -283,14 +314,14 @@ def test_the_reference_passes(day, seed):
         assert compare(seen.observation, judge.truth.right(check)) is None, check.name
 
 
-@by_turn
+@slow
 @each_day
 def test_inputs_can_be_drawn(day, seed):
     """At this seed and the next no fixture raises."""
     assert list(faults(day.number, range(seed, seed + 2))) == []
 
 
-@by_turn
+@slow
 @each_day
 def test_checks_leave_their_inputs_alone(day):
     """The reference changes no input, so whatever is changed with it was changed by the check itself."""
@@ -319,7 +350,7 @@ def contents(value):
     return repr(value) if isinstance(value, bool | int | float | str | None) else type(value)
 
 
-@by_turn
+@slow
 @each_day
 def test_checks_observe_something_that_varies(day):
     """No check returns nothing; what is the same for every seed is declared, and never is all of it."""
@@ -342,7 +373,7 @@ def test_checks_observe_something_that_varies(day):
         assert set(values) - same, f"{check.name} observes nothing that varies"
 
 
-@by_turn
+@slow
 @each_day
 def test_each_check_is_failed_by_a_wrong_answer(day):
     """No check is there in vain: some known wrong answer fails it."""
@@ -374,7 +405,7 @@ def test_every_exercise_has_a_core(day):
     assert not [why for why in reasons if why.strip(" .") != why]  # they are read within a sentence
 
 
-@by_turn
+@slow
 @each_day
 def test_answer_is_not_changed_by_a_shared_state(day):
     """An observation is the same when it is made twice, in another order."""

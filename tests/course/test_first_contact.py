@@ -169,6 +169,37 @@ def test_uv_asks_the_index_that_was_set(make_start, settings, asked):
     assert indexes == {asked}
 
 
+CPU_BUILD = f"--index-url=https://download.pytorch.org/whl/cpu .*{re.escape(TORCH)}"
+
+
+def torch_calls(calls):
+    """What pip was asked for torch, in order: the CPU's build, or the usual one."""
+    return [
+        "cpu" if re.search(CPU_BUILD, call) else "usual" for call in calls if f" {TORCH}" in call
+    ]
+
+
+@pytest.mark.skipif(
+    sys.platform != "linux" or shutil.which("nvidia-smi", path="/usr/bin:/bin") is not None,
+    reason="on Linux without an NVIDIA driver",
+)
+@pytest.mark.parametrize(
+    ("driver", "fails", "asked"),
+    [
+        (False, "nothing", ["cpu"]),
+        (False, "*whl/cpu*", ["cpu", "usual"]),
+        (True, "nothing", ["usual"]),
+    ],
+)
+def test_without_a_driver_torch_is_the_cpus(make_start, tmp_path, driver, fails, asked):
+    """It is tried once, and the usual build comes where that index cannot be reached."""
+    if driver:
+        (tmp_path / "bin" / "nvidia-smi").symlink_to(tmp_path / "bin" / "python3")
+    done, calls = make_start(FAILS=fails)
+    assert done.returncode == 0, done.stderr
+    assert torch_calls(calls) == asked
+
+
 def test_an_index_for_torch_alone(make_start):
     """Asked for nothing else."""
     _, calls = make_start("TORCH_INDEX_URL=https://cpu")
@@ -273,6 +304,7 @@ def test_check_works_in_colab(tmp_path, published):
     assert "log_softmax: yours, from your cell." in said[7]
 
 
+@pytest.mark.slow
 def test_colab_keeps_its_own_numpy_and_torch(tmp_path, published):
     """What is missing is asked for together with the very NumPy and torch that are there, by version."""
     log, pip = tmp_path / "log", tmp_path / "pip"
@@ -288,6 +320,7 @@ def test_colab_keeps_its_own_numpy_and_torch(tmp_path, published):
     assert re.fullmatch(r"torch==\S+", torch)
 
 
+@pytest.mark.slow
 def test_colab_says_what_failed(tmp_path, published):
     """A course that is not there, and a package that cannot be had: by name, in the last lines."""
     done = run_alone(first_cell(tmp_path, "file:///nowhere"))
@@ -299,6 +332,7 @@ def test_colab_says_what_failed(tmp_path, published):
     assert "RuntimeError: not_there could not be installed. Is there a network?" in done.stderr
 
 
+@pytest.mark.slow
 def test_a_clone_that_was_cut_off_is_made_again(tmp_path, published):
     """Half a folder is no course."""
     (tmp_path / "course" / ".git").mkdir(parents=True)
@@ -351,6 +385,7 @@ def test_a_place_that_is_none(tmp_path, repository):
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.slow
 def test_the_branch_for_colab(tmp_path, published, project):
     """The workflow's own commands leave a branch with the lessons of Colab and nothing else."""
     shutil.copytree(ROOT / "integrations", project.root / "integrations")

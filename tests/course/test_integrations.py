@@ -179,6 +179,7 @@ def test_behind_walls(autograder):
     assert all(test["visibility"] == "visible" for test in results["tests"])
 
 
+@pytest.mark.slow
 def test_without_walls(autograder, program):
     """Where bubblewrap cannot start nothing is graded, unless that is allowed, and then it is told."""
     environment = program("bwrap", NO_NAMESPACES)

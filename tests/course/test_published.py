@@ -64,7 +64,7 @@ def edited(day, definition, find, put):
     return reference_module(day, {definition: text.replace(find, put)})
 
 
-@pytest.mark.by_turn
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("number", "definition", "put"),
     [
@@ -84,7 +84,7 @@ def test_what_is_right_in_practice_passes_the_core(number, definition, put):
     assert failed_core(Judge(day), edited(day, definition, find, put)) == []
 
 
-@pytest.mark.by_turn
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("number", "case", "told"),
     [
@@ -141,7 +141,7 @@ def test_a_published_answer_is_judged(number, case, told):
         assert all(known[name][:60] in words for name in told)
 
 
-@pytest.mark.by_turn
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [1, 2, 3])
 def test_the_length_penalty_is_core_at_every_seed(seed):
     judge = Judge(find_day("20"), seed)

@@ -23,6 +23,7 @@ from tests.browser import LAPTOP, chromium, sync_api, visit
 __all__ = ["chromium"]
 
 DRAWN = ".drawn, .failed"
+OPENED_AT_ONCE = "test_a_page_fits_and_keeps_nobody_out[attention]"
 
 
 class View(NamedTuple):
@@ -41,9 +42,9 @@ class View(NamedTuple):
 
 
 def pytest_itemcollected(item: pytest.Function) -> None:
-    """To open a page takes five seconds of computing: what does so runs by turn, a page's tests together."""
-    if "opened" in item.fixturenames:
-        item.add_marker(pytest.mark.by_turn("file"))
+    """To open a page takes five seconds of computing: what does so is slow, but for one."""
+    if "opened" in item.fixturenames and item.name != OPENED_AT_ONCE:
+        item.add_marker(pytest.mark.slow)
 
 
 @pytest.fixture

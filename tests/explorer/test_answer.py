@@ -105,7 +105,7 @@ ANSWERS = {
 WAYS = {29: "&way=RoPE (rotated)", 30: "&way=ALiBi (a bias)", 24: "&top_p=0.9"}
 
 
-@pytest.mark.by_turn
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ANSWERS)
 def test_what_is_said_of_an_answer(
     viewed: View_, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str

@@ -76,7 +76,7 @@ def test_a_host_that_is_not_this_machine_s_is_refused(
     assert host in done.stderr and "Traceback" not in done.stderr
 
 
-@pytest.mark.by_turn
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["SIGINT", "SIGTERM"])
 def test_it_ends_while_a_page_is_open(chromium: sync_api.Browser, name: str) -> None:
     command = [sys.executable, "-c", HEARD, "explore", "softmax", "--no-browser"]

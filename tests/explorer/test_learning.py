@@ -55,7 +55,7 @@ def written_out(
     return losses, norms, said[0].tolist(), weights
 
 
-@pytest.mark.by_turn("file")
+@pytest.mark.slow
 def test_the_run_is_the_references() -> None:
     losses, norms, said, weights = written_out(16, 0.5, 100, 0.1, 4 * EVERY)
     torch.manual_seed(99)  # what others draw meanwhile is nothing to it
@@ -78,7 +78,7 @@ def test_a_visitors_seed_is_left_alone() -> None:
     assert torch.rand(2).equal(expected)
 
 
-@pytest.mark.by_turn("file")
+@pytest.mark.slow
 def test_it_learns_and_a_rate_too_large_does_not() -> None:
     ends = {}
     for factor in (0.5, 8):

@@ -116,7 +116,6 @@ def test_an_address_that_says_nothing_is_passed_over(
         assert viewed(f"{topic.name}/?{address}").html.select(DRAWN) == drawn, address
 
 
-@pytest.mark.by_turn
 @each_page
 def test_a_page_fits_and_keeps_nobody_out(opened: Open, explorer: str, topic: Topic) -> None:
     """One visit: widths, the keyboard alone, the icon; and axe on a phone, in the light and in the dark."""
@@ -173,7 +172,7 @@ def test_a_lesson_needs_no_network(no_site: TestClient, day: Day) -> None:
         assert no_site.get(note).status_code == 200
 
 
-@pytest.mark.by_turn
+@pytest.mark.slow
 def test_a_lesson_fits_and_follows_the_dark(
     no_site: TestClient, chromium: sync_api.Browser
 ) -> None:
@@ -200,7 +199,7 @@ def test_a_lesson_is_the_site_s_where_it_is_built(no_site: TestClient, empty: Pa
         assert no_site.get(missing).status_code == 404
 
 
-@pytest.mark.by_turn
+@pytest.mark.slow
 def test_the_list_has_every_page(explorer: str, chromium: sync_api.Browser) -> None:
     page = chromium.new_page()
     page.goto(f"{explorer}/")

@@ -411,6 +411,7 @@ def test_all_that_the_report_shows_is_drawn(tmp_path: Path) -> None:
     assert "loss_by_rate.svg" not in drawn(one, results(one), tmp_path / "untuned")
 
 
+@pytest.mark.slow
 def test_the_same_results_are_the_same_bytes(tmp_path: Path) -> None:
     one = asked()
     first, again = (drawn(one, results(one), tmp_path / name) for name in ("first", "again"))
@@ -427,6 +428,7 @@ def test_pictures_are_text_on_white(tmp_path: Path) -> None:
         assert len(body) < 100_000, name
 
 
+@pytest.mark.slow
 def test_what_is_not_drawn_is_named(tmp_path: Path) -> None:
     one = asked()
     files = drawn(one, results(one, diverge("wide", 2)), tmp_path)
@@ -435,6 +437,7 @@ def test_what_is_not_drawn_is_named(tmp_path: Path) -> None:
     assert b"not drawn" not in drawn(one, results(one), tmp_path / "whole")["accuracy_dots.svg"]
 
 
+@pytest.mark.slow
 def test_what_counting_gives_is_in_every_picture_of_a_loss(tmp_path: Path) -> None:
     one = asked()
     seen = dataclasses.replace(results(one), counted={"unigram": 3.35, "bigram": 2.2})

@@ -67,7 +67,7 @@ def seen(results: Results) -> list[object]:
     return [dataclasses.replace(cell, timed={}) for cell in results.cells]
 
 
-@pytest.mark.by_turn
+@pytest.mark.slow
 def test_what_is_finished_is_not_run_again(small: Study, tmp_path: Path) -> None:
     first = run(small, tmp_path)
     assert [cell.key for cell in first.cells] == sorted({cell.key for cell in first.cells})
@@ -83,7 +83,7 @@ def test_what_is_finished_is_not_run_again(small: Study, tmp_path: Path) -> None
     assert {path: path.stat().st_mtime_ns for path in folders} == folders
 
 
-@pytest.mark.by_turn
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["SIGKILL", "SIGINT"])
 def test_an_end_in_the_middle_changes_nothing(small: Study, tmp_path: Path, name: str) -> None:
     whole = run(small, tmp_path, "whole")
@@ -113,7 +113,7 @@ def test_an_end_in_the_middle_changes_nothing(small: Study, tmp_path: Path, name
     assert seen(run(small, tmp_path)) == seen(whole)
 
 
-@pytest.mark.by_turn
+@pytest.mark.slow
 def test_more_seeds_are_run_and_what_is_there_is_not(small: Study, tmp_path: Path) -> None:
     """Not even where the results come from a different machine, and no run is left of them."""
     whole = run(small, tmp_path / "here")
@@ -131,7 +131,7 @@ def test_more_seeds_are_run_and_what_is_there_is_not(small: Study, tmp_path: Pat
     assert not list((tmp_path / "again").glob("width/*=*"))
 
 
-@pytest.mark.by_turn
+@pytest.mark.slow
 def test_a_variant_that_was_added_is_run_and_chosen_for_alone(tmp_path: Path) -> None:
     asked = {**STUDY, "learning_rates": [0.5, 1], "settings": {**STUDY["settings"], "steps": 4}}
     whole = run(description.of(asked, "width", tmp_path / "study.yaml"), tmp_path / "here")
@@ -156,7 +156,7 @@ def test_results_of_different_settings_are_not_extended(small: Study, tmp_path: 
         runner.run(other, "cpu", 1, None, SILENT, tmp_path, known=known)
 
 
-@pytest.mark.by_turn
+@pytest.mark.slow
 def test_a_learning_rate_is_chosen_on_a_split_of_its_own(tmp_path: Path) -> None:
     asked = {**STUDY, "learning_rates": [0.01, 1], "settings": {**STUDY["settings"], "warmup": 1}}
     tuned = description.of(asked, "width", tmp_path / "study.yaml")
@@ -208,7 +208,7 @@ def test_two_at_once_are_one_too_many(small: Study, tmp_path: Path) -> None:
         run(small, tmp_path)
 
 
-@pytest.mark.by_turn
+@pytest.mark.slow
 def test_a_cell_that_fails_is_named_and_the_others_are_kept(tmp_path: Path) -> None:
     variants = {"narrow": {}, "odd": {"d_model": 6, "normalised_by": "group"}}
     settings = {**STUDY["settings"], "steps": 2}
@@ -258,7 +258,7 @@ def code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., str]:
     return changed
 
 
-@pytest.mark.by_turn
+@pytest.mark.slow
 def test_words_may_change_without_a_new_run(code: Callable[..., str]) -> None:
     same = code()
     for edit in (
@@ -300,7 +300,7 @@ def test_what_computes_nothing_is_imported_all_the_same(monkeypatch: pytest.Monk
     assert set(digests.COMPUTES_NOTHING) < needed
 
 
-@pytest.mark.by_turn
+@pytest.mark.slow
 def test_where_it_was_made_is_written_down(small: Study, tmp_path: Path) -> None:
     made = run(small, tmp_path).made
     assert set(made) == {

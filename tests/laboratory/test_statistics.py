@@ -191,6 +191,7 @@ def test_what_cannot_be_compared_stays_where_it_is() -> None:
     assert holm([]) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seeds", [3, 5])
 @pytest.mark.parametrize("variants", [1, 6])
 def test_where_nothing_differs_one_study_in_twenty_claims_something(

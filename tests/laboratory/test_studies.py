@@ -81,7 +81,7 @@ def small(name: str, text: Path) -> Study:
     return description.of(found, name, Path("study.yaml"))
 
 
-@pytest.mark.by_turn
+@pytest.mark.slow
 @each_study
 def test_a_small_form_of_it_gives_a_report(name: str, text: Path, tmp_path: Path) -> None:
     one = small(name, text)
@@ -97,7 +97,7 @@ def test_a_small_form_of_it_gives_a_report(name: str, text: Path, tmp_path: Path
     assert all(variant in told for variant in one.variants)
 
 
-@pytest.mark.by_turn
+@pytest.mark.slow
 @each_study
 def test_a_cell_repeats_bit_for_bit(name: str, text: Path, tmp_path: Path) -> None:
     which = small(name, text).cells[-1]
@@ -105,7 +105,7 @@ def test_a_cell_repeats_bit_for_bit(name: str, text: Path, tmp_path: Path) -> No
     assert dataclasses.replace(first, timed={}) == dataclasses.replace(again, timed={})
 
 
-@pytest.mark.by_turn
+@pytest.mark.slow
 @each_shipped
 def test_the_shipped_report_is_what_the_results_give(
     name: str, full: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -155,7 +155,7 @@ def test_pictures_are_held_to_their_words_and_lines(line: str, alike: bool, tmp_
         assert_drawn_alike(drawn, shipped)
 
 
-@pytest.mark.by_turn
+@pytest.mark.slow
 def test_the_page_of_all_is_what_the_results_give() -> None:
     page = (description.STUDIES / "README.md").read_text(encoding="utf-8")
     assert page == document.index()

@@ -25,7 +25,7 @@ def refused(*words: str) -> Result:
     return CliRunner().invoke(app, words)
 
 
-@pytest.mark.by_turn
+@pytest.mark.slow
 def test_the_list_says_what_each_asks_and_takes() -> None:
     done = course("study")
     assert done.returncode == 0, done.stderr
@@ -46,7 +46,7 @@ def test_a_report_needs_results() -> None:
     assert "the study has no results yet" in done.stderr.replace("\n", " ")
 
 
-@pytest.mark.by_turn
+@pytest.mark.slow
 def test_a_report_is_written_again_as_it_was() -> None:
     shipped = description.STUDIES / "positions" / "report.md"
     before = shipped.read_bytes()

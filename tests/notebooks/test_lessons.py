@@ -28,9 +28,7 @@ from course.references import acts, lessons
 from course.references.lessons import Times, faults_of_form, folded, times
 from course.references.stubs import stub_text
 from course.references.text import definition_text
-from tests.affected import name_of
-from tests.imports import code_of
-from tests.notebooks.compare import QUICK, notebooks
+from tests.notebooks.compare import notebooks
 from tests.notebooks.execute import code_until, marked
 from tests.notebooks.kernels import PortlessKernelManager, quick
 from website.drawing import transformer
@@ -55,6 +53,11 @@ def raw_cells(file: Path) -> list[dict[str, Any]]:
 @cache
 def notebook(day: Day) -> nbformat.NotebookNode:
     return nbformat.read(day.lesson, as_version=4)
+
+
+def code_of(file: Path) -> str:
+    cells = [cell for cell in raw_cells(file) if cell["cell_type"] == "code"]
+    return "\n".join("".join(cell["source"]) for cell in cells)
 
 
 def prose(day: Day) -> str:
@@ -326,7 +329,7 @@ PAGES = [
 ]
 
 
-@pytest.mark.parametrize("page", PAGES, ids=name_of)
+@pytest.mark.parametrize("page", PAGES, ids=lambda file: f"{file.parent.name}-{file.stem}")
 def test_habits_of_language(page):
     """In Markdown, of notebooks as of pages."""
     texts = [page.read_text(encoding="utf-8")]
@@ -339,7 +342,7 @@ def test_habits_of_language(page):
         assert not re.findall(rf".{{0,40}}(?:{habit})", text), how
 
 
-@pytest.mark.parametrize("file", NOTEBOOKS, ids=name_of)
+@pytest.mark.parametrize("file", NOTEBOOKS, ids=lambda file: f"{file.parent.name}-{file.stem}")
 def test_by_products_are_not_shown(file):
     """A cell that ends in a call shows what the call returns only where that is a picture."""
     for cell in raw_cells(file):
@@ -379,13 +382,13 @@ def tried(cells: list[nbformat.NotebookNode]) -> list[nbformat.NotebookNode]:
     return steps
 
 
-@pytest.mark.by_turn
+@pytest.mark.slow
 @pytest.mark.timeout(3600)  # with all seeds and steps
 @pytest.mark.parametrize("day", WRITTEN, ids=lambda day: day.stem)
 def test_what_it_suggests_to_change_runs(day):
     """With the values in the metadata of the suggestion's cell."""
     cells = tried(notebook(day).cells)
-    if os.environ.get(QUICK):
+    if os.environ.get("COURSE_QUICK"):
         for cell in cells:
             cell.source = quick(cell)
     if cells:
@@ -413,7 +416,7 @@ def test_what_it_suggests_to_change_is_in_the_metadata(day):
             )
 
 
-@pytest.mark.parametrize("file", NOTEBOOKS, ids=name_of)
+@pytest.mark.parametrize("file", NOTEBOOKS, ids=lambda file: f"{file.parent.name}-{file.stem}")
 def test_what_it_imports_is_there(file):
     """Type checkers do not read notebooks, and `make test` executes only a sample of them."""
     for node in ast.walk(ast.parse(code_of(file))):

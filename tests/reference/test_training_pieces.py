@@ -412,7 +412,7 @@ def test_a_long_epoch_in_bfloat16_keeps_its_sum():
     assert mean == pytest.approx(math.log(VOCAB), rel=torch.finfo(torch.bfloat16).eps)
 
 
-@pytest.mark.by_turn
+@pytest.mark.slow
 def test_the_copy_task_is_learned():
     """A small model learns to repeat five symbols, and greedy decoding shows it."""
     symbols, model = 8, make_model(8, 8, 1, 32, 64, 4, dropout=0.0)

@@ -34,7 +34,7 @@ TINY = [
 SMALL = [word for change in TINY for word in ("--set", change)]
 
 
-@pytest.mark.by_turn
+@pytest.mark.slow
 def test_a_model_is_trained_measured_and_used(course_here, tmp_path):
     done = course_here("train", "copy", "--steps", 30, "--seed", 3, *SMALL, "--out", "mine")
     assert done.exit_code == 0, done.output
@@ -194,6 +194,7 @@ def test_a_folder_with_something_else_is_left_alone(course_here, tmp_path):
     assert [path.name for path in (tmp_path / "mine").iterdir()] == ["thesis"]
 
 
+@pytest.mark.slow
 def test_a_run_of_another_task_is_not_gone_on_with(course_here):
     course_here("train", "sorting", "--steps", 2, *SMALL, "--out", "mine")
     done = course_here("train", "copy", "--resume", "mine")
@@ -219,7 +220,7 @@ def _wait_for(file, running):
         time.sleep(0.05)
 
 
-@pytest.mark.by_turn
+@pytest.mark.slow
 def test_ctrl_c_saves_and_says_how_to_go_on(tmp_path):
     arguments = ["train", "copy", "--steps", "100000", *SMALL, "--out", "mine"]
     running = subprocess.Popen(
@@ -239,7 +240,7 @@ def test_ctrl_c_saves_and_says_how_to_go_on(tmp_path):
     assert read_state(tmp_path / "mine" / "last.state").facts["progress"]["step"] == step
 
 
-@pytest.mark.by_turn
+@pytest.mark.slow
 def test_ctrl_c_while_it_is_measured_says_how_to_measure(tmp_path):
     arguments = ["train", "copy", "--steps", "2", *SMALL, "--out", "my run", "--device", "cpu"]
     running = subprocess.Popen(
@@ -259,7 +260,7 @@ def test_ctrl_c_while_it_is_measured_says_how_to_measure(tmp_path):
     assert "course evaluate 'my run' --device cpu" in said
 
 
-@pytest.mark.by_turn
+@pytest.mark.slow
 def test_ctrl_c_ends_two_processes_in_a_sentence(tmp_path):
     how = [*SMALL, "--out", "my run", "--devices", "2", "--device", "cpu"]
     running = subprocess.Popen(
@@ -280,7 +281,7 @@ def test_ctrl_c_ends_two_processes_in_a_sentence(tmp_path):
     assert "Traceback" not in said and "torch" not in said
 
 
-@pytest.mark.by_turn
+@pytest.mark.slow
 def test_two_processes_are_started_by_the_command(course, course_here, tmp_path):
     how = ["--steps", 20, "--set", "dropout=0.0", *SMALL]
     course_here("train", "copy", *how, "--out", "one")
@@ -297,7 +298,7 @@ def test_two_processes_are_started_by_the_command(course, course_here, tmp_path)
     assert len(losses[0]) == 2 and losses[1] == pytest.approx(losses[0], rel=1e-4)
 
 
-@pytest.mark.by_turn
+@pytest.mark.slow
 def test_in_a_terminal_it_is_shown_live(tmp_path):
     main, other = pty.openpty()
     running = subprocess.Popen(

@@ -199,10 +199,10 @@ def exported(trained, quantized):
     return write
 
 
-by_turn = functools.partial(pytest.param, marks=pytest.mark.by_turn)
+slow = functools.partial(pytest.param, marks=pytest.mark.slow)
 
 
-@pytest.mark.parametrize("kind", ["paper", "llama-int8", *map(by_turn, ("gpt", "llama", "own"))])
+@pytest.mark.parametrize("kind", ["paper", "llama-int8", *map(slow, ("gpt", "llama", "own"))])
 def test_onnx_runtime_says_the_same(trained, exported, kind):
     """The same text, and the same loss, from the file alone; past the context too."""
     file, said = exported(kind)

@@ -180,7 +180,7 @@ def test_a_batch_of_conversations_has_the_loss_of_each_alone(asked):
         assert together == pytest.approx(sum(float(one.objective(rows)[1]) for rows in apart))
 
 
-@pytest.mark.by_turn
+@pytest.mark.slow
 def test_a_model_learns_to_answer_and_to_stop(sources, course_here, tmp_path):
     """It continues a run that has learned from text, and is asked by `course chat`, exported or not."""
     (tmp_path / "talks.jsonl").write_text(re.sub(r"[0-9]+\.", "No.", TALKS))
@@ -237,7 +237,7 @@ def test_a_run_that_goes_on_ends_as_one_that_never_stopped(asked, source, change
         assert names and all(name.endswith((".a", ".b")) for name in names)
 
 
-@pytest.mark.by_turn
+@pytest.mark.slow
 @pytest.mark.parametrize("way", WAYS)
 def test_the_command_fine_tunes_measures_and_goes_on(sources, course_here, tmp_path, way):
     shutil.copytree(sources, "sources")
@@ -258,7 +258,7 @@ def test_the_command_fine_tunes_measures_and_goes_on(sources, course_here, tmp_p
     assert text.exit_code == 0 and text.stdout.startswith(PROMPT)
 
 
-@pytest.mark.by_turn
+@pytest.mark.slow
 def test_it_is_quantized_and_written_as_onnx(asked, course_here, tmp_path):
     run = trained(asked("llama tied", lora=4))
     wanted = "".join(Model.load(run.folder, "cpu").generate(PROMPT, 8, COLD))

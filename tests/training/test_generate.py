@@ -76,7 +76,7 @@ def test_what_may_begin_a_stop_waits():
     assert next(until(iter(["abc", "d"]), ["cx"])) == "ab"
 
 
-@pytest.mark.by_turn
+@pytest.mark.slow
 def test_the_command_stops(tmp_path, course):
     written(tmp_path, "llama")
     said = "".join(Pretrained.load(tmp_path, "cpu").generate(PROMPT, 9, Sampling(0.0)))
@@ -87,7 +87,7 @@ def test_the_command_stops(tmp_path, course):
     assert done.stdout == PROMPT + said[: said.find(stop)] + "\n"
 
 
-@pytest.mark.by_turn
+@pytest.mark.slow
 def test_a_draft_changes_the_number_of_passes_and_not_the_text(tmp_path, course_here):
     for name, kind in (("mine", "llama"), ("other", "gpt2")):
         written(tmp_path / name, kind)

@@ -238,7 +238,7 @@ def test_a_greedy_continuation_is_that_of_transformers(file):
     assert len(set(wanted[ids.size(1) :].tolist())) > 4
 
 
-@pytest.mark.by_turn
+@pytest.mark.slow
 def test_a_file_is_a_model_for_the_command(file, course):
     written(file)
     assert folder_of(str(file), None, QUIET) == file

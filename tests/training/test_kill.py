@@ -39,6 +39,7 @@ def killed(arguments, run, more):
     return _step(run)
 
 
+@pytest.mark.slow
 def test_a_run_that_was_killed_again_and_again_ends_the_same(tmp_path, course_here, one_thread):
     whole = course_here("train", "copy", "--out", tmp_path / "whole", *LONG)
     assert whole.exit_code == 0, whole.output

@@ -75,7 +75,7 @@ def fail(here):
     raise ValueError("no such\nkernel")
 
 
-@pytest.mark.by_turn
+@pytest.mark.slow
 def test_every_part_runs_at_toy_size(tmp_path):
     on_gpu = importlib.import_module("on_gpu")
     (tmp_path / "model.py").write_text(NANOGPT)
@@ -111,7 +111,7 @@ def test_what_was_done_before_a_kill_is_not_repeated(parts, here, tmp_path, monk
     assert done == ["a", "b", "c", "a"] and file.with_suffix(".md").read_text().count("**") == 4
 
 
-@pytest.mark.by_turn
+@pytest.mark.slow
 def test_a_killed_process_leaves_what_was_done(parts, here, tmp_path):
     file = tmp_path / "kept.jsonl"
     folders = str(ROOT), str(ROOT / "benchmarks")

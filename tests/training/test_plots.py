@@ -43,7 +43,7 @@ def test_any_token_is_drawn_without_a_word(tmp_path, ending):
     assert [path.name for path in tmp_path.iterdir()] == [f"picture.{ending}"]
 
 
-@pytest.mark.by_turn
+@pytest.mark.slow
 def test_a_large_model_makes_no_picture_that_is_too_large(tmp_path):
     maps = [attention(["word"] * 60, heads=3, title=f"layer {n}") for n in range(70)]
     path = tmp_path / "picture.png"

@@ -69,7 +69,7 @@ def trained(tmp_path, poem):
     return train
 
 
-@pytest.mark.by_turn
+@pytest.mark.slow
 @pytest.mark.parametrize(("task", "changes"), RUNS)
 def test_two_steps_are_those_of_the_cpu(trained, task, changes):
     """Two steps and their validation leave the weights and the loss that they leave on the CPU."""
@@ -82,7 +82,7 @@ def test_two_steps_are_those_of_the_cpu(trained, task, changes):
     assert there.validate() == pytest.approx(here.validate(), rel=1e-5)
 
 
-@pytest.mark.by_turn
+@pytest.mark.slow
 @pytest.mark.parametrize("task", ["copy", "translation", "text"])
 def test_a_run_is_used_there(trained, task):
     """It translates, with beams as well, and generates what it does on the CPU, quantized or not."""

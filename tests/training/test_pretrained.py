@@ -123,7 +123,7 @@ def test_a_greedy_continuation_is_that_of_transformers(kind, shard, tmp_path):
         torch.testing.assert_close(ours.model(wanted[None]), theirs(wanted[None]).logits)
 
 
-@pytest.mark.by_turn
+@pytest.mark.slow
 def test_the_command_prints_it(folders, course):
     done = course("generate", "--pretrained", folders / "llama", "--prompt", PROMPT,
                   "--tokens", 8, "--temperature", 0)  # fmt: skip

@@ -98,7 +98,7 @@ def test_two_processes_have_the_losses_of_one(case, shard, alone, pair):
                 torch.testing.assert_close(weights[name], weight, rtol=1e-6, atol=1e-8)
 
 
-@pytest.mark.by_turn
+@pytest.mark.slow
 def test_when_a_process_dies_all_go_on_from_the_checkpoint(alone, tmp_path):
     in_two({tmp_path / "died": CASES["clip"]}, DIE="yes")
     assert (tmp_path / "died" / "died").exists()

@@ -370,7 +370,7 @@ def flash_forward(monkeypatch):
     return flash_forward
 
 
-@pytest.mark.by_turn
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32])
 @pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize("sizes", [((2,), 37, 37, 5, 3, 16), *SIZES[4:6]], ids=str)

@@ -19,7 +19,7 @@ def x():
     return torch.randn(2, 9, 20, generator=torch.Generator().manual_seed(0)).double()
 
 
-@pytest.mark.by_turn
+@pytest.mark.slow
 def test_it_is_deepseeks(ours, x):
     """The same output with copied weights, gradients of the input included."""
     modeling = pytest.importorskip("transformers.models.deepseek_v3.modeling_deepseek_v3")

@@ -94,7 +94,13 @@ def scores(model, *inputs):
     return model.generator(states) if hasattr(model, "generator") else states
 
 
-@pytest.mark.parametrize("name", WHOLE)
+def at_once(names):
+    """Mark all models but one as slow: to export and load a graph takes seconds."""
+    slow = pytest.mark.slow
+    return [name if name == "cached llama" else pytest.param(name, marks=slow) for name in names]
+
+
+@pytest.mark.parametrize("name", at_once(WHOLE))
 def test_it_scores_as_torch_does(written, name):
     model, file = written(name)
     for batch, time in ((1, 1), (2, 3), (3, 7), (1, CONTEXT), (5, 2)):
@@ -103,7 +109,7 @@ def test_it_scores_as_torch_does(written, name):
         torch.testing.assert_close(logits, scores(model, tokens), rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.parametrize("name", CACHED)
+@pytest.mark.parametrize("name", at_once(CACHED))
 @pytest.mark.parametrize(("batch", "chunks"), CHUNKS)
 def test_it_reads_in_chunks_what_torch_reads_at_once(written, name, batch, chunks):
     model, file = written(name)
@@ -129,7 +135,7 @@ def past_shape(model, batch):
     return config.n_layers, batch, heads, 0, config.d_model // config.n_heads
 
 
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("name", at_once(MODELS))
 def test_it_writes_the_same_tokens(written, name):
     model, file = written(name)
     prompt = torch.randint(29, (3, 4))
@@ -162,7 +168,7 @@ def test_a_cache_is_asked_for_what_is_new_alone(written):
     assert asked(changed[:, :12]).size(1) == 12
 
 
-@pytest.mark.parametrize("name", ["small cached llama", "small paper"])
+@pytest.mark.parametrize("name", at_once(["small cached llama", "small paper"]))
 def test_eight_bits_stay_eight_bits(written, name):
     onnx = pytest.importorskip("onnx")
     model, file = written(name)

@@ -175,7 +175,7 @@ def processes(tmp_path_factory):
     }
 
 
-@pytest.mark.by_turn("file")
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [2, 3])
 def test_it_is_what_torch_distributed_gives(processes, size):
     for found in processes[size]:
@@ -186,7 +186,7 @@ def test_it_is_what_torch_distributed_gives(processes, size):
                 torch.testing.assert_close(ours, theirs, rtol=0, atol=1e-10)
 
 
-@pytest.mark.by_turn("file")
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [2, 3])
 def test_real_and_simulated_processes_agree_to_the_bit(processes, size):
     def work(group):

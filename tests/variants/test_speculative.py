@@ -86,7 +86,7 @@ def test_nothing_is_left_where_two_distributions_differ_by_rounding(monkeypatch)
     assert len(accept_draft(torch.tensor([0]), q, p)) == 1
 
 
-@pytest.mark.by_turn
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("draft", "k", "how"),
     [("table", 3, {}), ("table", 1, {"temperature": 0.7, "top_k": 2}), ("lookup", 2, {})],
@@ -108,7 +108,7 @@ def test_texts_have_the_distribution_of_the_target(draft, k, how):
     assert statistic < scipy.stats.chi2.isf(1e-9, int(likely.sum()))
 
 
-@pytest.mark.by_turn
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", [GPT, LLAMA], ids=["gpt", "llama"])
 @pytest.mark.parametrize("k", [1, 2, 5])
 def test_at_temperature_0_it_is_the_targets_own_text(kind, k):

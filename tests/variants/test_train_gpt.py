@@ -16,7 +16,7 @@ def trained(out):
     return train_gpt.train(TEXT, 30, out, CONFIG).state_dict()
 
 
-@pytest.mark.by_turn
+@pytest.mark.slow
 def test_a_resumed_run_is_the_run(tmp_path, capsys, monkeypatch):
     """It continues after the last checkpoint, with the same batches, dropout and learning rates."""
     monkeypatch.setattr(train_gpt, "ACCUMULATED", 2)

@@ -10,7 +10,7 @@ from website.drawing import BLOCKS, FRAMES, HEIGHT, WIDTH, transformer
 from website.readme_pictures import PICTURES, pictures
 
 
-@pytest.mark.by_turn
+@pytest.mark.slow
 def test_no_picture_is_out_of_date():
     """`make pictures` would change nothing."""
     drawn = pictures()

@@ -112,8 +112,15 @@ REACHED = """() => [...document.querySelectorAll("pre, .pst-scrollable-table-con
 )"""
 
 
-@pytest.mark.by_turn
-@pytest.mark.parametrize("name", PAGES)
+def slow_but_one(name):
+    return (
+        name
+        if name == "lessons/day08_attention.html"
+        else pytest.param(name, marks=pytest.mark.slow)
+    )
+
+
+@pytest.mark.parametrize("name", map(slow_but_one, PAGES))
 def test_a_page_works_for_everybody(chromium, address, name):
     """Nothing fails, nobody scrolls sideways, and axe-core finds nothing that keeps people out."""
     with visit(chromium, f"{address}/{name}") as (page, faults):
@@ -130,7 +137,7 @@ def test_a_page_works_for_everybody(chromium, address, name):
         assert not faults
 
 
-@pytest.mark.by_turn
+@pytest.mark.slow
 def test_answers_and_hints_are_folded_and_fit_when_they_are_not(chromium, address):
     with visit(chromium, f"{address}/lessons/day13_decoder.html") as (page, _):
         answer = page.locator("details.answer")
@@ -166,7 +173,7 @@ def test_a_lesson_ends_with_its_answer_folded(site, one):
     assert "<details open" not in text
 
 
-@pytest.mark.by_turn
+@pytest.mark.slow
 def test_previous_and_next_go_through_the_lessons(chromium, address):
     with visit(chromium, f"{address}/lessons/day22_translation.html") as (page, faults):
         page.locator("a.right-next").click()
@@ -176,7 +183,7 @@ def test_previous_and_next_go_through_the_lessons(chromium, address):
         assert not faults
 
 
-@pytest.mark.by_turn
+@pytest.mark.slow
 def test_the_search_finds_a_word(chromium, address):
     with visit(chromium, f"{address}/search.html?q=temperature") as (page, faults):
         lesson = page.locator('#search-results a[href*="day24_sampling"]')
@@ -184,7 +191,7 @@ def test_the_search_finds_a_word(chromium, address):
         assert not faults
 
 
-@pytest.mark.by_turn
+@pytest.mark.slow
 def test_the_search_without_a_server(chromium, site):
     """It begins with the day's lesson, survives a typo, and shows the place."""
     with visit(chromium, (site / "search.html").as_uri(), PHONE) as (page, faults):
@@ -200,7 +207,7 @@ def test_the_search_without_a_server(chromium, site):
         assert not faults
 
 
-@pytest.mark.by_turn
+@pytest.mark.slow
 def test_formulas_have_their_font_and_fade_where_they_go_on(chromium, address):
     with visit(chromium, f"{address}/lessons/day29_rope.html", PHONE) as (page, _):
         page.wait_for_function("document.fonts.check('16px \"Latin Modern Math\"')")
@@ -211,7 +218,7 @@ def test_formulas_have_their_font_and_fade_where_they_go_on(chromium, address):
         page.wait_for_function("document.querySelector('.formula.more-left:not(.more-right)')")
 
 
-@pytest.mark.by_turn
+@pytest.mark.slow
 def test_a_lesson_leads_to_its_exercise_hints_and_pages_to_play_with(chromium, address):
     """And on a phone a formula in a line of its text is not wider than the page."""
     with visit(chromium, f"{address}/lessons/day02_attention.html") as (page, _):
@@ -231,7 +238,7 @@ def test_a_lesson_leads_to_its_exercise_hints_and_pages_to_play_with(chromium, a
         )
 
 
-@pytest.mark.by_turn
+@pytest.mark.slow
 def test_the_drawing_leads_to_the_days(chromium, address):
     with visit(chromium, f"{address}/index.html") as (page, _):
         page.locator(".drawing a.sign", has_text="37").first.click()

@@ -110,7 +110,7 @@ def test_a_file_that_cannot_be_loaded_is_named(answers, reference_restored):
     assert "this_is_no_name" in reason
 
 
-@pytest.mark.by_turn
+@pytest.mark.slow
 def test_the_copy_task_is_learned(project, answers):
     """A right part of the learner's among the reference's: all is copied, exit 0, the last line says so."""
     done = project.course("assemble", "--answers", str(answers(RIGHT)))
@@ -123,7 +123,7 @@ def test_the_copy_task_is_learned(project, answers):
     assert (project.root / "my" / "assembled.png").stat().st_size > 10_000
 
 
-@pytest.mark.by_turn
+@pytest.mark.slow
 def test_a_part_that_raises_is_told_of(project, answers):
     """The learner's own line is shown, nothing is learned, exit 1."""
     done = project.course("assemble", "--answers", str(answers("return x + self.gian")))
@@ -135,7 +135,7 @@ def test_a_part_that_raises_is_told_of(project, answers):
     assert done.stdout.splitlines()[-1].startswith("copy task: 0.0% of")
 
 
-@pytest.mark.by_turn
+@pytest.mark.slow
 def test_a_part_that_ends_the_process_is_told_of(project, answers):
     """So is one that takes the whole process with it."""
     done = project.course("assemble", "--answers", str(answers("import os; os._exit(3)")))
@@ -198,7 +198,7 @@ def assembled(*arguments):
     return CliRunner().invoke(app, ["assemble", *map(str, arguments)])
 
 
-@pytest.mark.by_turn
+@pytest.mark.slow
 def test_a_llama_is_trained_quantized_exported_and_heard(norms, shakespeare):
     """The learner's part is in it, what of it fails is told first, and what they leave can be used."""
     done = assembled("llama", "--answers", norms, "--data-dir", shakespeare, "--steps", 3)
@@ -222,7 +222,7 @@ def test_a_llama_is_trained_quantized_exported_and_heard(norms, shakespeare):
     assert all(one.exit_code == 0 and one.output.startswith("7 green") for one in said)
 
 
-@pytest.mark.by_turn
+@pytest.mark.slow
 def test_a_llama_goes_without_onnx_where_it_is_not_installed(norms, shakespeare, monkeypatch):
     monkeypatch.setattr(onnx_models, "installed", lambda: False)
     done = assembled("llama", "--answers", norms, "--data-dir", shakespeare, "--steps", 2)

@@ -43,7 +43,7 @@ def solve(folder, *numbers):
         (folder / f"{day.stem}.py").write_text(text, encoding="utf-8")
 
 
-@pytest.mark.by_turn
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["llama", "gpt2"])
 def test_solutions_say_what_the_reference_says(file, answers, tmp_path, kind):
     solve(answers, *range(23, 33))
@@ -109,7 +109,7 @@ def test_what_cannot_be_used_is_refused(file, answers, tmp_path):
         pass
 
 
-@pytest.mark.by_turn
+@pytest.mark.slow
 def test_the_command_says_whose_the_parts_are(file, answers, tmp_path):
     (answers / f"{DAYS[23].stem}.py").write_text(FIVE)
     command = [sys.executable, "-m", "course.cli", "generate", "--pretrained", file, "--answers",

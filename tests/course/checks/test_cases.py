@@ -1,7 +1,5 @@
 """One check's inputs, drawn again: the printed lines give what the check is given."""
 
-import os
-
 import numpy as np
 import pytest
 import torch
@@ -14,10 +12,10 @@ from course.checks.reading import noting_reads, only_read
 from course.checks.seeing import check_inputs
 from course.checks.tensors import missing_device
 from course.curriculum import DAYS, find_day
-from tests.conftest import FRESH_SEED
+from tests.conftest import FIRST_SEED
 
 READY = [day for day in DAYS if day.ready]
-SEED = int(os.environ[FRESH_SEED])
+
 
 needs_practice = pytest.mark.skipif(
     missing_device("practice") is not None, reason=str(missing_device("practice"))
@@ -44,7 +42,7 @@ def same(one, other):
 
 
 @pytest.mark.parametrize("day", READY, ids=lambda day: day.stem)
-@pytest.mark.parametrize("seed", [0, SEED])
+@pytest.mark.parametrize("seed", [0, FIRST_SEED])
 def test_the_snippet_draws_the_inputs_of_the_check(day, seed):
     """Every check of every day, under the names that its own lines use."""
     for check in load_checks(day):

@@ -192,6 +192,7 @@ def test_half_precision_is_held_to_float32():
     assert 0 < expected.tolerance["weights"] <= 8 * eps_of("bfloat16")
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU here")
 def test_without_a_gpu_checks_are_skipped(project):
     """Each says why, the day is skipped, nothing counts, and the exit code is that of not passing."""
@@ -202,7 +203,7 @@ def test_without_a_gpu_checks_are_skipped(project):
     assert "no CUDA GPU here" in day["checks"][0]["message"]
 
 
-@pytest.mark.by_turn
+@pytest.mark.slow
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU here")
 def test_without_a_gpu_only_checks_of_tensors_are_skipped(project):
     """Day 10 has both kinds: those that take no tensor are checked, and the others are counted."""
@@ -231,6 +232,7 @@ def test_a_judge_looks_at_no_skipped_check(monkeypatch):
         }
 
 
+@pytest.mark.slow
 def test_numpy_days_know_the_cpu_alone(project):
     """`--device cuda` changes nothing there, and `course check` says so."""
     day = project.check("2", "--device", "cuda")

@@ -44,7 +44,7 @@ EDITS = {
 }
 
 
-@pytest.mark.by_turn
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SAID)
 def test_said(project, answer, loose, name):
     """The whole output of a command."""

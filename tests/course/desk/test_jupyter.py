@@ -35,7 +35,7 @@ def end(child) -> str:
     return child.before
 
 
-@pytest.mark.by_turn
+@pytest.mark.slow
 def test_it_shows_the_copy_and_ends(lesson):
     """Its root is the repository, so that the copy, the notes and the stub are all to be had."""
     lesson.expect("Starting Jupyter")
@@ -49,7 +49,7 @@ def test_it_shows_the_copy_and_ends(lesson):
     assert end(lesson).strip() == "^C\r\nJupyter has ended. What you saved is kept."
 
 
-@pytest.mark.by_turn
+@pytest.mark.slow
 def test_it_ends_while_it_starts(lesson):
     """Ctrl-C before Jupyter listens leaves neither a traceback nor a question."""
     lesson.expect("Ctrl-C here ends it")

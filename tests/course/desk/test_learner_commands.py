@@ -99,7 +99,7 @@ def test_the_core_is_enough(project, loose):
     assert {(check["tier"], check["status"]) for check in wrong} == {("watertight", "failed")}
 
 
-@pytest.mark.by_turn
+@pytest.mark.slow
 def test_solutions_pass_from_the_command_line(project):
     """`course check --answers solutions` passes in NumPy, in torch, and where the compiler is imported."""
     done = project.course("check", "2", "8", "30", "--answers", "solutions", "--json")
@@ -184,6 +184,7 @@ def test_a_command_without_its_extra_says_how_to_install_it(
     assert here(arguments.split()[0], "--help").exit_code == 0
 
 
+@pytest.mark.slow
 def test_days_alone_are_checked(project):
     """`course 1` is `course check 1`, options and ranges included."""
     short = project.course("2")
@@ -247,6 +248,7 @@ def test_a_shell_completes(project):
     assert ({"3", "30"} <= set(done.stdout.split()), done.stderr) == (True, "")
 
 
+@pytest.mark.slow
 def test_a_case_can_be_drawn_again(project, answer):
     """The printed lines run as they are, and give what the check was given; what differs is told."""
     wrong = answer.replace("math.sqrt(query.shape[-1])", "query.shape[-1]")
@@ -271,6 +273,7 @@ def test_a_case_can_be_drawn_again(project, answer):
     assert project.course("check", "2", "--case", "test_scale").returncode == 0
 
 
+@pytest.mark.slow
 def test_a_day_that_an_edition_leaves_out(project):
     """A day without checks is not on the board, and a command that names it says which days are here."""
     last = DAYS[-1]
@@ -341,7 +344,7 @@ def without_privileges(project, *commands):
     return project.courses(*commands, prefix=drop, COLUMNS="300")
 
 
-@pytest.mark.by_turn
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "geteuid"), reason="permissions of POSIX")
 def test_a_file_that_cannot_be_read(project):
     """One sentence for the day whose file it is; the board, reset and sync live with it."""
@@ -397,6 +400,7 @@ def test_board_shows_what_passes_and_where_it_failed(project, answer):
     assert "Your scores are divided by d_k itself" in board
 
 
+@pytest.mark.slow
 def test_board_gives_stars(project, answer, loose):
     """A day that is passed has its mark, and a star if it is watertight; both count, and both go on."""
     for text, mark in ((answer, "★"), (loose, "✔")):
@@ -407,6 +411,7 @@ def test_board_gives_stars(project, answer, loose):
             assert "fails in" not in board.stdout
 
 
+@pytest.mark.slow
 def test_a_memory_of_before_is_no_memory(project, loose):
     """What was remembered before checks had tiers is judged anew."""
     project.exercise.write_text(loose, encoding="utf-8")
@@ -420,6 +425,7 @@ def test_a_memory_of_before_is_no_memory(project, loose):
     assert '"tier"' in memory.read_text(encoding="utf-8")
 
 
+@pytest.mark.slow
 def test_board_remembers_and_forgives(project, answer):
     """The memory may be broken or impossible: the board is only slower."""
     project.exercise.write_text(answer, encoding="utf-8")
@@ -433,6 +439,7 @@ def test_board_remembers_and_forgives(project, answer):
     assert project.course().stdout == first
 
 
+@pytest.mark.slow
 def test_every_width_of_terminal(project, answer):
     """Nothing is cut off or sticks out, from 40 columns up."""
     project.exercise.write_text(answer.replace("math.sqrt", ""), encoding="utf-8")
@@ -449,6 +456,7 @@ def test_every_width_of_terminal(project, answer):
         assert arguments or all(day.title.split()[0] in words for day in DAYS)
 
 
+@pytest.mark.slow
 def test_no_color(project, answer):
     """With NO_COLOR, and without a terminal, not a single escape sequence is printed."""
     project.exercise.write_text(answer, encoding="utf-8")
@@ -465,6 +473,7 @@ def test_hints_come_one_by_one(project):
     assert "course solution 2" in last.stdout
 
 
+@pytest.mark.slow
 def test_a_hint_begins_with_what_the_last_check_found(project, answer):
     """On the first exercise that does not pass; a passing day has nothing to repeat."""
     project.exercise.write_text(answer.replace("math.sqrt", ""), encoding="utf-8")
@@ -558,6 +567,7 @@ def test_root_may_open_notebooks(monkeypatch):
         assert ("--allow-root" in jupyter.command(Path("x.ipynb"), 8888)) == said
 
 
+@pytest.mark.slow
 def test_jupyter_does_not_listen_elsewhere_than_is_said():
     """Where another process has taken the port, that is said, and no wrong address is printed."""
     with socket.create_server(("127.0.0.1", 0)) as other:
@@ -610,7 +620,7 @@ def test_threads_wait_passively(tmp_path):
         assert done.stdout.strip() == said, done.stderr
 
 
-@pytest.mark.by_turn
+@pytest.mark.slow
 def test_sync_leaves_begun_work_alone(project, answer):
     """A begun stub is named and untouched; a drifted one is written anew; a drifted solution fails."""
     project.exercise.write_text(answer, encoding="utf-8")
@@ -642,7 +652,7 @@ def test_sync_leaves_begun_work_alone(project, answer):
     assert project.course("sync", "--check").returncode == 0
 
 
-@pytest.mark.by_turn
+@pytest.mark.slow
 def test_sync_names_a_wrong_answer_that_no_longer_fits(project):
     """A reference whose step has changed, or an edit with a wrong step, fails with the id and the step."""
     reference = project.root / "implementation.py"
@@ -665,7 +675,7 @@ def test_sync_names_a_wrong_answer_that_no_longer_fits(project):
         assert words in said
 
 
-@pytest.mark.by_turn
+@pytest.mark.slow
 def test_doctor(project):
     """What is there is listed; what is missing makes it fail."""
     done = project.course("doctor")

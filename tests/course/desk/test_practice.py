@@ -96,6 +96,7 @@ def test_a_mistake_about_devices(check):
     assert f"The CPU tensor was made in line {made}: positions = torch.arange" in wrong.message
 
 
+@pytest.mark.slow
 def test_other_mistakes_are_named_there(check):
     """Where all checks run on the practice GPU, a mistake that also shows on the CPU has its name."""
     find, put = "F.linear(x, self.embed.weight)", "F.linear(x, self.embed.weight.detach())"
@@ -103,7 +104,7 @@ def test_other_mistakes_are_named_there(check):
     assert "head_detached" in {one.misconception for one in there(result)}
 
 
-@pytest.mark.by_turn
+@pytest.mark.slow
 def test_what_fails_on_the_cpu_is_not_run_there(check):
     """It counts as wrong there, too, and says the same; what passes is run."""
     checked = check("self.embed(tokens) +", "2 * self.embed(tokens) +")
@@ -115,7 +116,7 @@ def test_what_fails_on_the_cpu_is_not_run_there(check):
     assert {one.status for one in there(checked.look())} == {"passed", "failed"}
 
 
-@pytest.mark.by_turn
+@pytest.mark.slow
 @pytest.mark.parametrize(("find", "put", "code"), [("", "", 0), (MADE_THERE, MADE_ON_CPU, 1)])
 def test_commands(project, find, put, code):
     """`course check` prints one object of version 2, and waits for the practice GPU before it exits."""
@@ -174,7 +175,7 @@ def test_the_order_on_the_screen(tmp_path, pool, is_terminal):
     assert RUNS not in screen.getvalue().removeprefix(first)
 
 
-@pytest.mark.by_turn
+@pytest.mark.slow
 def test_the_command_that_draws_the_inputs(project):
     """It shows the failure again, and lines that draw the inputs on the practice GPU."""
     answer = project.root / "exercises" / f"{DAY.stem}.py"
@@ -189,7 +190,7 @@ def test_the_command_that_draws_the_inputs(project):
         assert "with practice.running():" in again.stdout
 
 
-@pytest.mark.by_turn
+@pytest.mark.slow
 def test_what_is_wrong_on_the_cpu_is_named_beside(project):
     """What one exercise shows on the practice GPU does not hide the diagnosis of another."""
     answer = project.root / "exercises" / f"{DAY.stem}.py"
@@ -223,7 +224,7 @@ def test_a_stub_is_not_started(tmp_path, pool):
     assert {one.status for one in checked.verdict.checks} == {"not_started"}
 
 
-@pytest.mark.by_turn
+@pytest.mark.slow
 def test_recordings_tell_mistakes_about_devices(tmp_path):
     """A recording has what is seen on the CPU, and of the practice GPU the places and the known mistakes."""
     record(DAY, tmp_path)

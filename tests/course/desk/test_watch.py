@@ -94,7 +94,7 @@ def test_saves_renames_and_deletions(watch, project, answer):
     assert watch.process.poll() is None
 
 
-@pytest.mark.by_turn
+@pytest.mark.slow
 def test_it_survives_a_crash_of_the_answer(watch, project, answer):
     """A worker that dies takes nothing with it."""
     watch("not_started")
@@ -105,7 +105,7 @@ def test_it_survives_a_crash_of_the_answer(watch, project, answer):
     watch("passed")
 
 
-@pytest.mark.by_turn
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="signals are POSIX's")
 def test_interrupt_ends_it_and_its_workers(watch):
     """Ctrl-C: exit 0, and no process is left behind."""
@@ -132,14 +132,14 @@ course.cli.main()
 """
 
 
-@pytest.mark.by_turn
+@pytest.mark.slow
 def test_an_interrupt_during_an_import_is_no_way_to_die(project):
     """Python ends a process by SIGINT if executed text was interrupted, though that was dealt with."""
     command = [sys.executable, "-c", INTERRUPTED]
     assert subprocess.run(command, env=project.environment()).returncode == 0
 
 
-@pytest.mark.by_turn
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="pexpect needs a POSIX terminal")
 class TestInATerminal:
     """With a real keyboard and screen."""
@@ -342,7 +342,7 @@ def test_events_are_enough_where_they_come(project, saves_of):
     assert seen.empty()
 
 
-@pytest.mark.by_turn
+@pytest.mark.slow
 def test_watch_without_a_day_takes_the_next(project):
     """The first day that does not pass."""
     accepted = sorted((project.root / "tests" / "days" / "accepted" / "day01_softmax").glob("*.py"))

@@ -147,6 +147,7 @@ def parsed(text):
         return None
 
 
+@pytest.mark.slow
 def test_no_withheld_body_is_anywhere(edition):
     """What a day asks for stands in none of its files, whatever comments and layout are around it."""
     secret = {who: body for who, body in withheld() if sum(map(len, body)) > 200}
@@ -234,7 +235,9 @@ def test_what_a_stub_imports_is_given_or_an_exercise(day, through):
             assert all(day_of_definition(file, name) for name in names), names
 
 
-@pytest.mark.parametrize("through", [0, 24, 32, 38])
+@pytest.mark.parametrize(
+    "through", [32, *(pytest.param(day, marks=pytest.mark.slow) for day in (0, 24, 38))]
+)
 def test_what_is_left_of_a_reference_has_the_imports_that_it_needs(tmp_path, through):
     """Each can be imported, unless it asks for an earlier day of the learner's own."""
     for file in FILES:
@@ -288,7 +291,7 @@ def test_the_first_day(run):
     assert any(wrong.tell in one["message"] for one in day["checks"])
 
 
-@pytest.mark.by_turn
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [1, 2, 8])
 def test_every_known_wrong_answer_is_named(number, edition):
     """The recording tells all of a day's wrong answers from the right one, as the reference does."""
@@ -306,6 +309,7 @@ def test_every_known_wrong_answer_is_named(number, edition):
         ]
 
 
+@pytest.mark.slow
 def test_earlier_parts_are_ones_own(run):
     """Day 2 imports softmax from the reference: it finds the learner's, once day 1 is done."""
     run.write(2, solution(2))
@@ -348,6 +352,7 @@ def test_a_lesson_goes_on_without_the_reference(run, edition):
     assert said.endswith("This edition has no reference of day 2: attention has to pass first.\n")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [1, 8])
 def test_a_case_can_be_drawn_again(run, number):
     """Without the reference, too: the lines that are printed give the inputs of the check."""
@@ -396,7 +401,7 @@ def test_an_instructors_command_is_refused(run):
     assert "No such command 'grad'" in words[-1]
 
 
-@pytest.mark.by_turn
+@pytest.mark.slow
 @pytest.mark.parametrize("built_on_others", BUILT_ON_OTHERS)
 def test_days_that_build_on_days_not_done(run, built_on_others):
     """Where its checks need an earlier day that is not done, a stub is not started, and a right answer
@@ -412,7 +417,7 @@ def test_days_that_build_on_days_not_done(run, built_on_others):
     assert "first." in day["checks"][0]["message"]
 
 
-@pytest.mark.by_turn
+@pytest.mark.slow
 def test_an_edition_of_chosen_days(tmp_path, monkeypatch):
     """It holds these alone. What lies between them is given; what comes after is not there, and no hints of
     days that are not released where they were not asked for."""
@@ -447,7 +452,7 @@ def test_a_folder_that_is_not_empty(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["mine"]
 
 
-@pytest.mark.by_turn
+@pytest.mark.slow
 def test_an_edition_is_there_whole_or_not_at_all(tmp_path, monkeypatch):
     """Stopped on the way it leaves nothing that could be taken for one; asked again it is whole, and begins
     with its first day, whichever that is."""
@@ -474,7 +479,7 @@ def test_an_edition_is_there_whole_or_not_at_all(tmp_path, monkeypatch):
     assert (out / "pyproject.toml").exists()
 
 
-@pytest.mark.by_turn
+@pytest.mark.slow
 def test_a_recording_is_not_made_twice(tmp_path, monkeypatch):
     """A second edition takes it as it is; one of which a piece is lost is made again."""
     monkeypatch.setenv("COURSE_CACHE", str(tmp_path / "cache"))
@@ -494,7 +499,7 @@ def test_a_recording_is_not_made_twice(tmp_path, monkeypatch):
     assert recorded.ObservationCache(tmp_path / "third" / one.name).read(recorded.TOLD)
 
 
-@pytest.mark.by_turn
+@pytest.mark.slow
 def test_a_recording_goes_on(tmp_path, monkeypatch):
     """What was observed before it was stopped is not observed again."""
     monkeypatch.setenv("COURSE_CACHE", str(tmp_path))

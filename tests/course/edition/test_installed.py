@@ -81,6 +81,7 @@ def checked(released, request, tmp_path_factory):
     return [verdicts(done) for done in said]
 
 
+@pytest.mark.slow
 def test_the_project_file(released):
     """It can be read, and declares the command and what is to be installed."""
     text = (released.edition / "pyproject.toml").read_text(encoding="utf-8")
@@ -98,6 +99,7 @@ def test_the_installed_command_is_the_editions(released):
     assert "watch" in released.course("--help").stdout
 
 
+@pytest.mark.slow
 def test_it_grades_nobody(released):
     """With every day released it is a student edition still."""
     refused = released.course("grade", "--out", "anywhere")
@@ -106,7 +108,7 @@ def test_it_grades_nobody(released):
     assert released.course("doctor").returncode == 0
 
 
-@pytest.mark.by_turn
+@pytest.mark.slow
 @pytest.mark.parametrize("day", READY, ids=lambda day: day.stem)
 def test_released_days(checked, day):
     """An untouched stub is not started, the solution is right, and a known wrong answer is not."""

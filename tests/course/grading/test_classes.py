@@ -168,7 +168,7 @@ def moodle(path):
 SYSTEMS = {"canvas": (canvas, "{}x_{}"), "moodle": (moodle, "{} x_{}")}
 
 
-@pytest.mark.by_turn
+@pytest.mark.slow
 @pytest.mark.parametrize("system", SYSTEMS)
 def test_a_download_is_graded(found, system, tmp_path):
     """Graded by one command: every row, every page, and what is handed back."""

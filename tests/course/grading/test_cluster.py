@@ -52,7 +52,7 @@ def class_(tmp_path):
     return tmp_path / "class"
 
 
-@pytest.mark.by_turn
+@pytest.mark.slow
 def test_a_machine_dies(found, class_, tmp_path, started):
     """Of three machines one is killed in the middle: everybody is graded, and rightly."""
     where = tmp_path / "scheduler.json"
@@ -83,7 +83,7 @@ def test_a_machine_dies(found, class_, tmp_path, started):
     }
 
 
-@pytest.mark.by_turn
+@pytest.mark.slow
 def test_nobody_answers(found, class_, tmp_path):
     """Where there is no scheduler, that is said: exit 2."""
     address = ("--cluster", "tcp://127.0.0.1:9")

@@ -66,7 +66,7 @@ def test_common_exceptions_are_told_in_their_own_words(tmp_path, feedback, body,
     assert f"line 4, in attention: {body}" in words
 
 
-@pytest.mark.by_turn
+@pytest.mark.slow
 def test_what_cannot_be_told_is_diagnosed_all_the_same(tmp_path):
     """An exception with more numbers in it than are shown is still that of a known mistake."""
     day = DAYS[8]

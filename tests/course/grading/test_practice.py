@@ -13,7 +13,7 @@ from course.workers.session import WorkerSession
 DAY = DAYS[22]  # GPT
 
 
-@pytest.mark.by_turn
+@pytest.mark.slow
 def test_behind_walls(found):
     """A right answer passes there; positions made on the CPU are refused, and named."""
     source = read_answer(DAY.solution)

@@ -229,7 +229,7 @@ class Here:
         return future.result()
 
 
-@pytest.mark.by_turn
+@pytest.mark.slow
 def test_grades_of_weaker_walls_do_not_stay(found, tmp_path, monkeypatch):
     """A thief who got a point without walls has none with them; with other walls all is graded again."""
     thief = tmp_path / "class" / "thief"

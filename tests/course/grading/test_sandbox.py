@@ -185,7 +185,7 @@ def behind(found, group, device, *arguments):
         )
 
 
-@pytest.mark.by_turn
+@pytest.mark.slow
 def test_memory(found):
     """What takes too much is ended, and called by its name, where the system counts for us."""
     if found.groups is None:
@@ -271,7 +271,7 @@ def test_a_course_within_the_system_hides_itself_alone(found, monkeypatch):
     assert printed_behind(found, None, code) == "[]\n"
 
 
-@pytest.mark.by_turn
+@pytest.mark.slow
 def test_a_python_behind_links_has_a_sandbox(found, tmp_path):
     """The links on the way to it, to other folders and within them, are there too."""
     (tmp_path / "real").mkdir()
@@ -334,7 +334,7 @@ def normed(x, scale, shift, eps):
 }
 
 
-@pytest.mark.by_turn
+@pytest.mark.slow
 @pytest.mark.parametrize(("named", "before"), NORMED.values(), ids=NORMED)
 def test_ready_made_answers_are_noticed(found, named, before):
     """Torch's own layer norm is noticed when it runs; a call that was hidden from what observes is named
@@ -357,7 +357,7 @@ def in_one_session(found, answers):
             yield number, check_answer(judge(number), answer, session).look()
 
 
-@pytest.mark.by_turn
+@pytest.mark.slow
 def test_torch_on_a_numpy_day(found):
     """An unused import changes nothing, on this day and the next; a use is told in words."""
     one, two = (read_answer(BY_NUMBER[number].solution) for number in (1, 2))
@@ -374,7 +374,7 @@ def test_torch_on_a_numpy_day(found):
             assert NO_TORCH in check.message
 
 
-@pytest.mark.by_turn
+@pytest.mark.slow
 def test_a_compiled_module_runs_uncompiled(found):
     """`torch.compile` hands back what it is given: to compile takes longer than any check may."""
     right = read_answer(DAYS[7].solution)
@@ -383,7 +383,7 @@ def test_a_compiled_module_runs_uncompiled(found):
     assert (verdict.status, verdict.watertight) == ("passed", True)
 
 
-@pytest.mark.by_turn
+@pytest.mark.slow
 def test_matplotlib_may_be_imported(found):
     """It takes seconds behind walls where nothing is compiled ahead, and those are not the learner's."""
     source = f"import matplotlib.pyplot as plt\n{read_answer(DAYS[0].solution)}"

@@ -64,7 +64,7 @@ def test_copies_stand_out():
     assert all(pair.same == [] for pair in found.values())
 
 
-@pytest.mark.by_turn
+@pytest.mark.slow
 def test_memory_does_not_grow_with_learners_times_fingerprints():
     """Hostile files have many fingerprints that are nobody else's: no table has a column for each."""
     learners, own = 200, 500

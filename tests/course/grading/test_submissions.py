@@ -10,7 +10,6 @@ import os
 import stat
 import struct
 import tarfile
-import time
 import tracemalloc
 import zipfile
 from pathlib import Path
@@ -835,17 +834,15 @@ BOMBS = {
 
 @pytest.mark.parametrize("bomb", BOMBS)
 def test_bombs(submitted, bomb):
-    """Whatever an archive would unfold to, it costs some seconds and less than 300 MB."""
+    """Whatever an archive would unfold to, it costs less than 300 MB, and ends (pytest's timeout)."""
     data = BOMBS[bomb]()
     tracemalloc.start()
-    began = time.process_time()
     try:
         with pytest.raises(SubmissionRefused):
             submitted("ada.zip", data)
         assert tracemalloc.get_traced_memory()[1] < 300e6
     finally:
         tracemalloc.stop()
-    assert time.process_time() - began < 10  # a second or two, where it is not traced
 
 
 def test_as_much_as_is_allowed(submitted):

@@ -78,7 +78,7 @@ def searched(found, day, planted=""):
         return check_answer(judge, answer, session).look()
 
 
-@pytest.mark.by_turn
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [14, 22])
 def test_no_reference_can_be_found(found, number):
     """By memory, by frames, among all objects and in what functions carry with them."""
@@ -86,7 +86,7 @@ def test_no_reference_can_be_found(found, number):
     assert verdict.status == "passed", {check.message for check in verdict.checks}
 
 
-@pytest.mark.by_turn
+@pytest.mark.slow
 def test_what_is_there_is_found(found):
     """The same search, with one line of the reference in the submission itself."""
     first = next(lines_of("numpy_reference.py", ""))

@@ -35,7 +35,7 @@ def hidden_lines():
 HIDDEN = set(hidden_lines())
 
 
-@pytest.mark.by_turn
+@pytest.mark.slow
 def test_kind(graded, kind):
     """The verdict, every day's status and the points are as expected; the page tells of nobody else."""
     result = graded.result(kind.shown)
@@ -52,7 +52,7 @@ def test_kind(graded, kind):
     assert not [line for line in HIDDEN if line in page]
 
 
-@pytest.mark.by_turn
+@pytest.mark.slow
 def test_the_honest_get_what_they_get_alone(graded, empty_class):
     """Every status and every message is the same, to the letter; only times differ."""
     alone = empty_class()

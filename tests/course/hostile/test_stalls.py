@@ -34,7 +34,7 @@ for one in gc.get_objects():
 """
 
 
-@pytest.mark.by_turn
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("graded", "days", "statuses"),
     [

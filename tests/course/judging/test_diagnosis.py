@@ -121,7 +121,7 @@ def test_what_is_beyond_the_core_waits_until_that_passes():
     assert {result.misconception for result in failed} == {"scaled_by_d_k", None}
 
 
-@pytest.mark.by_turn
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("number", "mistake", "stub", "named"),
     [
@@ -307,6 +307,7 @@ def test_no_sentence_says_that_the_rest_is_right_beside_another(day):
         assert told == one.tell or not told[0].islower(), one.id
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("number", "definition", "find", "put", "never"),
     [

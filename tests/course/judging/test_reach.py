@@ -13,14 +13,18 @@ from course.judging.observation_cache import ObservationCache
 from course.judging.truth import Truth
 from course.references.text import used_for
 
-FEW = (3, 21, 30)  # a second together; --thorough takes all days
+FEW = (3, 21, 30)  # a second together
 
 
-def pytest_generate_tests(metafunc):
-    if "paired" in metafunc.fixturenames:
-        thorough = metafunc.config.getoption("--thorough")
-        days = [day for day in DAYS if day.ready and (thorough or day.number in FEW)]
-        metafunc.parametrize("paired", days, ids=lambda day: day.stem)
+@pytest.fixture(
+    params=[
+        pytest.param(day, id=day.stem, marks=() if day.number in FEW else pytest.mark.slow)
+        for day in DAYS
+        if day.ready
+    ]
+)
+def paired(request) -> Day:
+    return request.param
 
 
 def pairs(day, checks, mistakes):

@@ -77,6 +77,7 @@ def test_a_timeout_is_confirmed_in_a_fresh_worker(impatient_check, tmp_path):
     assert result.status == "passed"
 
 
+@pytest.mark.slow
 def test_a_file_that_never_ends_loading_is_one_thing_wrong(impatient_check):
     """Every check says the same, and nothing is tried for each of them."""
     result = impatient_check(1, RIGHT + "while True: pass")
@@ -86,6 +87,7 @@ def test_a_file_that_never_ends_loading_is_one_thing_wrong(impatient_check):
     assert "still running after 0.5 seconds" in message
 
 
+@pytest.mark.slow
 def test_what_only_waits_is_ended_too(check, monkeypatch):
     """It computes nothing, and is given little time for that, however busy the machine is."""
     monkeypatch.setattr("course.workers.answer_run.NAP", 0.5)
@@ -163,7 +165,7 @@ for day in (day for day in DAYS if day.uses_torch):
 """
 
 
-@pytest.mark.by_turn
+@pytest.mark.slow
 @pytest.mark.skipif(not CAN_FORK, reason="it forks a process for each day")
 def test_the_days_that_need_the_compiler_are_known():
     """Their workers import it before the first check; other days do not wait for it."""
@@ -177,6 +179,7 @@ def test_the_days_that_need_the_compiler_are_known():
     assert {int(number) for number in done.stdout.split()} == DAYS_WITH_COMPILER
 
 
+@pytest.mark.slow
 def test_a_walled_in_clock_cannot_be_asked_to_wait_for_ever(check, monkeypatch):
     """An answer that stops its own clock meets the limits of the other side."""
     monkeypatch.setattr("course.workers.answer_run.BACKSTOP", 1.0)

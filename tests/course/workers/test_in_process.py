@@ -94,6 +94,7 @@ def test_check_says_what_fails_on_the_practice_gpu(capsys, monkeypatch):
     assert re.search(r'case\(8, "test_\w+", device="practice"\)', there)
 
 
+@pytest.mark.slow
 def test_check_leaves_a_real_gpu_alone():
     """The notebook's process may train on it, which torch cannot once it knows the practice GPU."""
     program = """
@@ -196,7 +197,7 @@ def run_pytest(project, *arguments):
     )
 
 
-@pytest.mark.by_turn
+@pytest.mark.slow
 def test_pytest_grades_exercises(project, answer):
     """`pytest tests/days --answers exercises`: diagnosed, and what is not started is skipped."""
     plugin = ("-p", "course.workers.pytest_plugin", "--answers", "exercises", "-rs")
@@ -231,6 +232,7 @@ def test_plain_pytest_reads_no_exercises(project):
     assert f"{len(load_checks(DAYS[1]))} passed" in done.stdout
 
 
+@pytest.mark.slow
 def test_pytest_needs_no_more_than_a_learner_has(project, answer):
     """The project's own configuration, where pytest-xdist and pytest-timeout are not installed."""
     shutil.copytree(ROOT / "explorer", project.root / "explorer")
@@ -243,7 +245,7 @@ def test_pytest_needs_no_more_than_a_learner_has(project, answer):
     assert done.stdout.splitlines()[-1].startswith(f"{len(load_checks(DAYS[1]))} passed in")
 
 
-@pytest.mark.by_turn
+@pytest.mark.slow
 def test_checks_fail_loudly_without_the_plugin(project):
     """A check that nobody judges must not pass."""
     done = run_pytest(project, "tests/days", "--tb=line")

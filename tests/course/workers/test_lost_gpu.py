@@ -5,6 +5,8 @@ import re
 import subprocess
 import sys
 
+import pytest
+
 from course.checks.answer_files import read_answer
 from course.checks.seeing import see
 from course.curriculum import ROOT, find_day
@@ -44,6 +46,7 @@ def test_the_other_checks_get_a_process_that_has_one(tmp_path):
     assert all("Your code stopped the GPU" in one.message for one in given_up)
 
 
+@pytest.mark.slow
 def test_what_raises_on_the_cpu_is_not_run_on_a_gpu(monkeypatch, tmp_path):
     """Known wrong answers run in the judge's own process, which must keep its GPU."""
     ran, outcomes = [], set()
@@ -68,6 +71,7 @@ def test_what_raises_on_the_cpu_is_not_run_on_a_gpu(monkeypatch, tmp_path):
     assert outcomes == {True, False}
 
 
+@pytest.mark.slow
 def test_the_practice_gpu_is_not_made_known_beside_a_real_one(tmp_path):
     """A judge of a real device runs nothing on it: torch could not go backward on the real one any more."""
     program = """

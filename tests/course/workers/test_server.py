@@ -56,6 +56,7 @@ def test_a_worker_is_a_fork_of_a_process_that_computed_nothing():
     worker.end()
 
 
+@pytest.mark.slow
 def test_days_with_and_without_torch_have_servers_of_their_own():
     """A NumPy day's worker never holds torch."""
     told = "import sys, os; send({'torch': 'torch' in sys.modules, 'server': os.getppid()})"

@@ -52,6 +52,7 @@ def test_what_is_left_behind_does_not_count(how, answers):
     assert [verdict.status for verdict in checked(answers)][1:] == ["passed", "passed"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", ["import os; os._exit(3)", "while True: pass"])
 def test_a_day_that_ends_the_process_ends_it_for_itself_alone(how, answers, monkeypatch):
     """The days after it have another one."""
