@@ -10,6 +10,7 @@ import ast
 import importlib
 import os
 import shutil
+import symtable
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -28,7 +29,7 @@ from course.references.editions import PACKED, is_recorded, stub_of
 from course.references.imports import is_redacted, redacted_imports
 from course.references.modules import execute
 from course.references.redacted import unpacked_references
-from course.references.text import bound_by, import_of, names_in, span
+from course.references.text import bound_by, import_of, span
 from course.workers.answer_run import CANNOT_LOAD
 from course.workers.checking import check_days
 
@@ -155,9 +156,9 @@ def _source_in_notebook(day: Day, name: str) -> str | None:
         return None
     wanted, waiting = {name}, [name]
     while waiting:
-        for used in names_in([statements[waiting.pop()][2]]) & statements.keys() - wanted:
-            wanted.add(used)
-            waiting.append(used)
+        used = _globals_of(statements[waiting.pop()][2]) & statements.keys() - wanted
+        wanted |= used
+        waiting += used
     texts: dict[ast.stmt, str] = {}
     for _, cell, node in sorted(
         (statements[one] for one in wanted), key=lambda one: (one[0], one[2].lineno)
@@ -166,6 +167,20 @@ def _source_in_notebook(day: Day, name: str) -> str | None:
         imported = "".join(import_of(node, wanted)).rstrip()
         texts[node] = imported or "\n".join(cell.splitlines()[first:last])
     return "\n\n".join(texts.values()) + "\n"
+
+
+def _globals_of(statement: ast.stmt) -> set[str]:
+    """The names that a statement takes from around it: those of its own variables are none."""
+    tables, names = [symtable.symtable(ast.unparse(statement), CELL, "exec")], set()
+    while tables:
+        table = tables.pop()
+        tables += table.get_children()
+        names |= {
+            one.get_name()
+            for one in table.get_symbols()
+            if one.is_global() or (table.get_type() == "module" and one.is_referenced())
+        }
+    return names
 
 
 def _imports_of_earlier(day: Day, name: str) -> list[str]:
