@@ -99,6 +99,8 @@ def from_bytes(
 def _parsed(text: str) -> Any:
     """JSON, with nothing in its strings that cannot be written again: half a surrogate pair."""
     value = json.loads(text)
+    if "\\ud" not in text.lower():  # as half a pair is written
+        return value
     return json.loads(json.dumps(value, ensure_ascii=False).encode("utf-8", "replace"))
 
 

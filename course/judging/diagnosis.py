@@ -300,15 +300,10 @@ class Search:
         Where methods are still to be written, those that need none of them come alone.
         """
         left = evidence.known
-        for check in evidence.checks:
-            guilty, explaining = yield from self._suspects(check, left)
-            left = [
-                one
-                for one in left
-                if (one in explaining if check in evidence.failing else one not in guilty)
-            ]
-            if not left:
-                return []
+        for check in evidence.failing:
+            _, explaining = yield from self._suspects(check, left)
+            left = [one for one in left if one in explaining]
+        left = yield from self._unrefuted(left, evidence.passing)
         unwritten = {self._stub_in(check) for check in evidence.absent}
         return [one for one in left if unwritten.isdisjoint(one.parts(self._day))] or left
 
@@ -353,20 +348,20 @@ class Search:
         Most pairs are ruled out without a run: both pass a check that passes, and one of them fails a
         check that fails. If only one of the two fails a check, the pair nearly always fails like it.
         """
-        pairs = itertools.combinations(evidence.known, 2)
+        left = yield from self._unrefuted(evidence.known, evidence.passing)
+        pairs = itertools.combinations(left, 2)
         surprises = {pair: 0 for pair in pairs if not either or not set(pair).isdisjoint(either)}
-        for check in evidence.checks:
-            guilty, explaining = yield from self._suspects(check, evidence.known)
-            for pair in list(surprises):
-                ours = [one for one in pair if one in guilty]
-                if bool(ours) != (check in evidence.failing):
-                    del surprises[pair]
-                elif len(ours) == 1 and ours[0] not in explaining:
-                    surprises[pair] += 1
-            if not surprises:
-                return ()
-        likely = [pair for pair in surprises if surprises[pair] <= MOST_SURPRISES]
-        for pair in sorted(likely, key=lambda pair: surprises[pair]):
+        for check in evidence.failing:
+            left = list(dict.fromkeys(itertools.chain.from_iterable(surprises)))
+            guilty, explaining = yield from self._suspects(check, left)
+            for (one, other), count in list(surprises.items()):
+                alone = (one in guilty) != (other in guilty)
+                count += alone and one not in explaining and other not in explaining
+                if (not alone and one not in guilty) or count > MOST_SURPRISES:
+                    del surprises[one, other]
+                else:
+                    surprises[one, other] = count
+        for pair in sorted(surprises, key=lambda pair: surprises[pair]):
             if self._is_possible(pair) and (yield from self._is_confirmed(pair, evidence.checks)):
                 return pair
         return ()
@@ -376,7 +371,7 @@ class Search:
 
         At least two of the three each explain some check alone: otherwise there are too many to try.
         """
-        left = yield from self._unrefuted(evidence)
+        left = yield from self._unrefuted(evidence.known, evidence.passing)
         suspects = {}
         for check in evidence.failing:
             suspects[check] = yield from self._suspects(check, left)
@@ -395,12 +390,18 @@ class Search:
                 return three
         return ()
 
-    def _unrefuted(self, evidence: _Evidence) -> Generator[bool, None, list[Misconception]]:
+    def _unrefuted(
+        self, known: Sequence[Misconception], passing: Sequence[Outline]
+    ) -> Generator[bool, None, list[Misconception]]:
         """Return the mistakes that pass every check that passes."""
-        left = evidence.known
-        for check in evidence.passing:
-            guilty, _ = yield from self._suspects(check, left)
-            left = [one for one in left if one not in guilty]
+        left = []
+        for one in known:
+            for check in passing:
+                yield COMPARED
+                if self._truth.wrong(check, one).fails:
+                    break
+            else:
+                left.append(one)
         return left
 
     def _explained_by(
@@ -426,7 +427,7 @@ class Search:
 
         That takes comparisons only, so it is done before two at once are tried. Returns no diagnosis.
         """
-        left = yield from self._unrefuted(evidence)
+        left = yield from self._unrefuted(evidence.known, evidence.passing)
         explaining = {}
         for check in [*evidence.failing, *beyond]:
             _, explaining[check] = yield from self._suspects(check, left)

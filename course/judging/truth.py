@@ -122,7 +122,7 @@ class Truth:
 
     def observe_reference(self, check: Outline) -> CheckRun:
         """Return the reference's run, which is enough to pass answers that agree to the last bit."""
-        if RIGHT.format(check.name) in self._cache:
+        if check.name in self._right or RIGHT.format(check.name) in self._cache:
             return self.right(check).seen
         if check.name not in self._reference_runs:
             self._reference_runs[check.name] = self._run(check, ())

@@ -66,7 +66,7 @@ def test_no_mistake_is_claimed_that_was_not_made(edit):
         ("2", ("softmax_over_queries", "mask_inverted")),
         ("2", ("promoted_to_float64", "empty_row_uniform")),
         ("5", ("cosine_with_its_own_exponent", "base_1000")),
-        ("5", ("exponent_doubled", "cosine_with_its_own_exponent")),
+        ("5", ("exponent_doubled", "positions_from_one")),
         ("6", ("gain_forgotten", "eps_squared")),
         ("6", ("no_last_norm", "network_sees_the_input")),
     ],
