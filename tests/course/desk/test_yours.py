@@ -121,6 +121,7 @@ def test_what_is_raised_in_a_lesson_is_raised_in_the_learners_lines(write):
     assert last.line == "raise OSError('mine')"
 
 
+@pytest.mark.slow
 def test_each_exercise_of_a_day_stands_alone_and_its_classes_know_each_other(write, capsys):
     day = BY_NUMBER[11]
     whole = (next(iter(sorted(day.accepted.glob("*.py"))))).read_text(encoding="utf-8")
