@@ -522,7 +522,7 @@ def test_lesson_and_solution_open_copies(project):
         assert made.returncode == 0
         assert f"my/{folder}/day02_attention.ipynb" in made.stdout
         assert "worked in" not in again.stdout
-        assert ("minutes of reading" in made.stdout) == (folder == "lessons")
+        assert ("minutes to read" in made.stdout) == (folder == "lessons")
         (project.root / "my" / folder / "day02_attention.ipynb").write_text("mine")
     for done, folder in zip(
         project.courses(*((c, "2") for c in kinds)), kinds.values(), strict=True
