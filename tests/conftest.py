@@ -39,10 +39,6 @@ def pytest_addoption(parser):
 
 
 def pytest_configure(config):
-    config.addinivalue_line(
-        "markers",
-        "slow: takes over a CPU second, and `make thorough` runs it (by itself: `pytest -m slow FILE`)",
-    )
     if (
         signal.getsignal(signal.SIGINT) is signal.SIG_IGN
     ):  # as in `make test &`: children inherit it,

@@ -33,7 +33,7 @@ def lesson_page(day: Day) -> nbformat.NotebookNode:
         cell.id = f"{day.stem}-{number}"  # two notebooks in one
         cell.source = FOR_TOOLS.sub("", cell.source)
         if cell.cell_type == "code" and cell.source.startswith(SET_UP) and not cell.outputs:
-            cell.metadata["tags"] = [*cell.metadata.get("tags", []), "hide-input"]
+            _tag(cell, "hide-input")
         if cell.cell_type == "code" and (alternative := alternative_text(cell)):
             cell.metadata["mystnb"] = {"image": {"alt": alternative}}
     return page
@@ -47,10 +47,14 @@ def _predicted(cells: Iterable[nbformat.NotebookNode]) -> Iterator[nbformat.Note
             outputs += [cell] if cell.outputs else []
         else:
             if cell.source.startswith(ANSWER) or "**Predict first" in said:
-                for one in outputs:
-                    one.metadata["tags"] = [*one.metadata.get("tags", []), "hide-output"]
+                for output in outputs:
+                    _tag(output, "hide-output")
             said, outputs = cell.source, []
         yield cell
+
+
+def _tag(cell: nbformat.NotebookNode, tag: str) -> None:
+    cell.metadata["tags"] = list(dict.fromkeys([*cell.metadata.get("tags", []), tag]))
 
 
 def _explored(day: Day) -> Iterator[nbformat.NotebookNode]:

@@ -29,11 +29,19 @@ class PortlessKernelManager(KernelManager):
     """Start a kernel that opens no port."""
 
     def __init__(self, **options: Any) -> None:
-        os.environ.setdefault("PYTHONPATH", str(ROOT))  # this clone's packages, installed or not
-        os.environ.setdefault(YOURS, REFERENCE)  # what `yours` gives to a lesson
         # Short, since the path of a socket has at most 104 characters on macOS, 108 on Linux.
         file = Path(tempfile.gettempdir()) / f"kernel-{uuid.uuid4().hex[:12]}.json"
         super().__init__(transport="ipc", connection_file=str(file), **options)
+
+    async def _async_pre_start_kernel(self, **options: Any) -> tuple[list[str], dict[str, Any]]:
+        """Give it this clone's packages, installed or not, and the reference for `yours`.
+
+        Not by this process's environment, which other tests hand on.
+        """
+        here = {"PYTHONPATH": str(ROOT), YOURS: REFERENCE}
+        options["env"] = here | (options.get("env") or dict(os.environ))
+        command: tuple[list[str], dict[str, Any]] = await super()._async_pre_start_kernel(**options)
+        return command
 
 
 def pytest_configure() -> None:

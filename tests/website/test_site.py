@@ -120,7 +120,7 @@ def slow_but_one(name):
     )
 
 
-@pytest.mark.parametrize("name", map(slow_but_one, PAGES))
+@pytest.mark.parametrize("name", [slow_but_one(name) for name in PAGES])
 def test_a_page_works_for_everybody(chromium, address, name):
     """Nothing fails, nobody scrolls sideways, and axe-core finds nothing that keeps people out."""
     with visit(chromium, f"{address}/{name}") as (page, faults):
