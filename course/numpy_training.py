@@ -1,23 +1,20 @@
-"""A model with one attention layer, and its training, in NumPy only: for the lessons before
-PyTorch.
+"""A model with one attention layer, and its training by gradient descent, in NumPy only.
 
-Day 1 derives the gradient of the loss, day 7 that of attention; everything else is matrix products.
+The lessons before PyTorch build it of the learner's own functions. Day 1 derives the gradient of
+the loss, day 7 those of a matrix product and of attention. There is nothing else in it.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 
-from numpy_reference import (
-    attention,
-    attention_backward,
-    join_heads,
-    log_softmax,
-    multi_head_attention,
-    split_heads,
-)
+import numpy_reference
 
 Array = np.ndarray
+PARTS = ("attention", "attention_backward", "join_heads", "log_softmax", "split_heads")
 
 
 class OneLayer:
@@ -32,6 +29,10 @@ class OneLayer:
         positions: What is added to the vectors: a fixed table, the number of learned vectors, or
             nothing.
         residual: Whether the layer's input is added to its output.
+        **parts: Functions to build it of, by the names in `PARTS`; the others are the reference's.
+
+    Raises:
+        ValueError: a part that is not in `PARTS`.
     """
 
     def __init__(
@@ -44,10 +45,14 @@ class OneLayer:
         vocab: int = 0,
         positions: Array | int = 0,
         residual: bool = False,
+        **parts: Callable[..., Any],
     ):
+        if unknown := parts.keys() - set(PARTS):
+            raise ValueError(f"parts must be among {PARTS}, got {sorted(unknown)}")
+        self.parts = {name: getattr(numpy_reference, name) for name in PARTS} | parts
         self.h, self.residual = h, residual
         self.table = None if isinstance(positions, int) else positions
-        p = {
+        p: dict[str, Array] = {
             f"w_{n}": rng.uniform(-1, 1, (d_model, d_model)) * (3 / d_model) ** 0.5 for n in "qkvo"
         }
         p |= {f"b_{n}": np.zeros(d_model) for n in "qkvo"}
@@ -58,73 +63,74 @@ class OneLayer:
         if isinstance(positions, int) and positions:
             p["positions"] = rng.standard_normal((positions, d_model))
         self.params = p
-        self._moments = {name: (np.zeros_like(one), np.zeros_like(one)) for name, one in p.items()}
-        self._steps = 0
 
     def logits(self, inputs: Array, mask: Array | None = None) -> Array:
         """Return the logits `(B, T, classes)` for tokens `(B, T)` or vectors `(B, T, d_model)`."""
-        x = self._embedded(inputs)
-        y = multi_head_attention(x, x, x, self.params, self.h, mask) + self.residual * x
-        logits: Array = y @ self.params["w_read"] + self.params["b_read"]
-        return logits
+        return self._forward(inputs, mask)[-1]
 
     def loss(self, inputs: Array, targets: Array, mask: Array | None = None) -> float:
         """Return the mean cross-entropy; targets `(B, T)`, or `(B, T, n)` for n answers."""
-        return _cross_entropy(self.logits(inputs, mask), targets)[0]
+        return self._cross_entropy(self.logits(inputs, mask), targets)[0]
 
     def step(
-        self, inputs: Array, targets: Array, mask: Array | None = None, lr: float = 0.01
+        self, inputs: Array, targets: Array, mask: Array | None = None, lr: float = 0.5
     ) -> None:
-        """Move every parameter a little against its gradient (Adam)."""
-        self._steps += 1
+        """Move every parameter against its gradient: plain gradient descent."""
         for name, grad in self.gradients(inputs, targets, mask).items():
-            mean, square = self._moments[name]
-            mean += 0.1 * (grad - mean)
-            square += 0.001 * (grad**2 - square)
-            size = np.sqrt(square / (1 - 0.999**self._steps)) + 1e-8
-            self.params[name] -= lr * mean / (1 - 0.9**self._steps) / size
+            self.params[name] -= lr * grad
 
     def gradients(
         self, inputs: Array, targets: Array, mask: Array | None = None
     ) -> dict[str, Array]:
-        """Return the gradient of the loss for every parameter."""
-        p, x = self.params, self._embedded(inputs)
-        q, k, v = (split_heads(x @ p[f"w_{n}"] + p[f"b_{n}"], self.h) for n in "qkv")
-        heads, weights = attention(q, k, v, None if mask is None else mask[:, np.newaxis])
-        joined = join_heads(heads)
-        y = joined @ p["w_o"] + p["b_o"] + self.residual * x
-        _, grad_logits = _cross_entropy(y @ p["w_read"] + p["b_read"], targets)
+        """Return the gradient of the loss for every parameter: `_forward`, from its end back."""
+        split_heads, join_heads = self.parts["split_heads"], self.parts["join_heads"]
+        x, q, k, v, weights, joined, y, logits = self._forward(inputs, mask)
+        grads: dict[str, Array] = {}
 
-        grads = _linear("read", y, grad_logits)
-        grad_y = grad_logits @ p["w_read"].T
-        grads |= _linear("o", joined, grad_y)
+        grad_logits = self._cross_entropy(logits, targets)[1]
+        grad_y = self._linear_backward("read", y, grad_logits, grads)
+        grad_heads = split_heads(self._linear_backward("o", joined, grad_y, grads), self.h)
+        back = self.parts["attention_backward"](grad_heads, q, k, v, weights)
         grad_x = self.residual * grad_y
-        back = attention_backward(split_heads(grad_y @ p["w_o"].T, self.h), q, k, v, weights)
-        for name, part in zip("qkv", map(join_heads, back), strict=True):
-            grads |= _linear(name, x, part)
-            grad_x = grad_x + part @ p[f"w_{name}"].T
-        for name, rows in (("tokens", inputs), ("positions", np.arange(x.shape[1]))):
-            if name in p:
-                grads[name] = np.zeros_like(p[name])
-                np.add.at(grads[name], rows, grad_x if name == "tokens" else grad_x.sum(axis=0))
+        for name, grad in zip("qkv", back, strict=True):  # x takes three ways: their gradients add
+            grad_x = grad_x + self._linear_backward(name, x, join_heads(grad), grads)
+        if "tokens" in self.params:  # a row's gradient is the sum over the places of its token
+            grads["tokens"] = np.zeros_like(self.params["tokens"])
+            np.add.at(grads["tokens"], inputs, grad_x)
+        if "positions" in self.params:
+            grads["positions"] = np.zeros_like(self.params["positions"])
+            grads["positions"][: x.shape[1]] = grad_x.sum(axis=0)
         return grads
 
-    def _embedded(self, inputs: Array) -> Array:
-        x = self.params["tokens"][inputs] if "tokens" in self.params else inputs
-        table = self.params.get("positions", self.table)
-        return x if table is None else x + table[: x.shape[1]]
+    def _forward(self, inputs: Array, mask: Array | None) -> tuple[Array, ...]:
+        """Return the logits, after everything on the way to them that a gradient needs."""
+        p, split_heads = self.params, self.parts["split_heads"]
+        x = p["tokens"][inputs] if "tokens" in p else inputs
+        table = p.get("positions", self.table)
+        if table is not None:
+            x = x + table[: x.shape[1]]
+        q, k, v = (split_heads(x @ p[f"w_{n}"] + p[f"b_{n}"], self.h) for n in "qkv")
+        mask = None if mask is None else mask[:, np.newaxis]
+        heads, weights = self.parts["attention"](q, k, v, mask)
+        joined = self.parts["join_heads"](heads)
+        y = joined @ p["w_o"] + p["b_o"] + self.residual * x
+        return x, q, k, v, weights, joined, y, y @ p["w_read"] + p["b_read"]
 
+    def _linear_backward(self, name: str, x: Array, grad: Array, grads: dict[str, Array]) -> Array:
+        """Add the gradients of the matrix and the bias of y = x W + b to `grads`; return that of x.
 
-def _cross_entropy(logits: Array, targets: Array) -> tuple[float, Array]:
-    """The mean loss, and its gradient: probability minus target."""
-    per_answer = logits.reshape(*targets.shape, -1)
-    log_p = log_softmax(per_answer)
-    right = np.eye(per_answer.shape[-1])[targets]
-    gradient = (np.exp(log_p) - right) / targets.size
-    return float(-(log_p * right).sum() / targets.size), gradient.reshape(logits.shape)
+        `grad` is the gradient of y.
+        """
+        rows, grad_rows = x.reshape(-1, x.shape[-1]), grad.reshape(-1, grad.shape[-1])
+        grads[f"w_{name}"] = rows.T @ grad_rows
+        grads[f"b_{name}"] = grad_rows.sum(axis=0)
+        grad_x: Array = grad @ self.params[f"w_{name}"].T
+        return grad_x
 
-
-def _linear(name: str, x: Array, grad: Array) -> dict[str, Array]:
-    """The gradients of a matrix and its bias, summed over all positions."""
-    x, grad = x.reshape(-1, x.shape[-1]), grad.reshape(-1, grad.shape[-1])
-    return {f"w_{name}": x.T @ grad, f"b_{name}": grad.sum(axis=0)}
+    def _cross_entropy(self, logits: Array, targets: Array) -> tuple[float, Array]:
+        """Return the mean loss and its gradient: probability minus target."""
+        per_answer = logits.reshape(*targets.shape, -1)
+        log_p = self.parts["log_softmax"](per_answer)
+        right = np.eye(per_answer.shape[-1])[targets]
+        gradient = (np.exp(log_p) - right) / targets.size
+        return float(-(log_p * right).sum() / targets.size), gradient.reshape(logits.shape)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from course.numpy_training import OneLayer
-from numpy_reference import subsequent_mask
+from numpy_reference import attention_backward, subsequent_mask
 
 
 @pytest.mark.parametrize(
@@ -32,3 +32,17 @@ def test_gradients(inputs, options):
             parameter[place] += 1e-5
             slope = (losses[0] - losses[1]) / 2e-5
             assert slope == pytest.approx(gradients[name][place], abs=1e-8), (name, place)
+
+
+def test_parts():
+    def forgets_the_value(*arrays):
+        query, key, value = attention_backward(*arrays)
+        return query, key, 0 * value
+
+    own = OneLayer(4, 3, np.random.default_rng(0), attention_backward=forgets_the_value)
+    x = np.random.default_rng(1).standard_normal((2, 5, 4))
+    gradients = own.gradients(x, np.zeros((2, 5), dtype=int))
+    assert not gradients["w_v"].any()
+    assert gradients["w_q"].any()
+    with pytest.raises(ValueError, match="softmax_backward"):
+        OneLayer(4, 3, np.random.default_rng(0), softmax_backward=None)
