@@ -25,6 +25,7 @@ TEXTS = (
     "README.md",
     "docs/*.md",
     "CONTRIBUTING.md",
+    "docs/contributing/*.md",
     "docs/decisions/*.md",
     "paper_notes/*.md",
     "laboratory/studies/**/*.md",
@@ -50,6 +51,7 @@ MENU = (
     "docs/how_it_works",
     "benchmarks/README",
     "CONTRIBUTING",
+    "docs/contributing/adding_a_day",
     "Decisions <docs/decisions/README>",
 )
 STUDIES = ROOT / "laboratory" / "studies" / "README.md"
