@@ -92,6 +92,9 @@ COMMANDS = [
     "bwrap --bind / / id",
 ]
 
+NAMESPACES = (
+    "[os.readlink('/proc/self/ns/' + kind) for kind in ('ipc', 'mnt', 'net', 'pid', 'user', 'uts')]"
+)
 # Expressions, and what they return or raise behind the walls: regular expressions.
 SENTENCES = {
     "sorted(str(p.relative_to('/course/course')) for p in Path('/course/course').rglob('*.*') "
@@ -109,6 +112,7 @@ SENTENCES = {
     "[p for p in os.listdir('/proc') if p.isdecimal()], os.getuid(), len(os.environ)": (
         r"^\(\['1', '2'\], 65534, [0-8]\)$"
     ),
+    NAMESPACES: "ipc:.*mnt:.*net:.*pid:.*user:.*uts:",
     # Last, as it fills the folder: those that can be written to take so much and no more.
     "[open(f'/tmp/{n}', 'wb').write(bytes(2**20)) for n in range(200)]": "No space left on device",
 }  # fmt: skip
@@ -152,6 +156,11 @@ def test_sentences(said, expression):
     """Python and those of our files that tell no answer are there, and nothing of this machine; nothing can
     be written but two small folders; there is no network, no other process, no way to more rights."""
     assert re.search(SENTENCES[expression], said[expression]), said[expression]
+
+
+def test_every_namespace_is_its_own(said):
+    """Each is a wall of its own, behind the refused system calls: the network's, for example."""
+    assert set(eval(said[NAMESPACES])).isdisjoint(eval(NAMESPACES))
 
 
 def test_a_bubblewrap_that_hangs_is_no_sandbox(found, monkeypatch):
