@@ -41,6 +41,7 @@ COMMANDS = {  # (panel of the help, module), in the order of the help
     **dict.fromkeys(
         ("check", "watch", "hint", "recall", "lesson", "solution", "reset"), (LEARN, DESK)
     ),
+    "update": (LEARN, "course.desk.updating"),
     "explore": (LEARN, EXPLORER),
     **dict.fromkeys(("assemble", "doctor"), (LEARN, __name__)),
     **dict.fromkeys(("train", "translate", "generate", "chat", "evaluate"), (TRAIN, TRAINING)),

@@ -63,6 +63,9 @@ def board(svg: Path | None = None) -> None:
     console, results = display.console(), all_results()
     if svg is None:
         console.print(board_(results, console))
+        passed = [result.day for result in results.values() if result.status == "passed"]
+        if due := recalling.due(passed, date.today()):
+            console.print(Text(f"Due: three questions (course recall {due[-1].number})", "bold"))
         return
     with display.writing(svg):
         svg.write_text(board_svg(results), encoding="utf-8")

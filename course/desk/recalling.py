@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import date, timedelta
 
@@ -35,12 +35,16 @@ SIGNS = {
     "approx": "≈",
     "lceil": "⌈",
     "rceil": "⌉",
+    "theta": "θ",
+    "nabla": "∇",
 }
 # The TeX that questions contain, as a terminal shows it; in this order.
 PLAIN = (
     *((rf"\\{name}(?![a-z])", sign) for name, sign in SIGNS.items()),
     (r"\\(ln|log)(?![a-z])", r"\1"),
     (r"\\tfrac(\d)(\d)", r"\1/\2"),
+    (r"\\mathrm\{(\w+)\}", r"\1"),
+    (r"\\\|", "‖"),
     (r"_\{(\w+)\}", r"_\1"),
     (r"\\sqrt ?(?:\{(\d|[a-zA-Z]\w*)\}|(\w))", r"√\1\2"),
     (r"(\\sqrt|\^)\{([^}]*)\}", r"\1(\2)"),
@@ -106,6 +110,16 @@ def asked(day: Day, today: date) -> date:
         if coming is None or coming <= today:
             table[day.stem] = _entry(_times(table.get(day.stem)) + 1, today)
         return _date(table[day.stem]) or today
+
+
+def due(passed: Iterable[Day], today: date) -> list[Day]:
+    """Return the days whose questions are due. A day that passed without `course lesson` begins its
+    intervals here."""
+    dates = scheduled()
+    for day in passed:
+        if day not in dates:
+            begin(day, today)
+    return [day for day, when in dates.items() if when <= today]
 
 
 def scheduled() -> dict[Day, date]:

@@ -46,7 +46,7 @@ def test_links_and_files(text):
 def test_it_is_short():
     """Somebody who found the page reads it to the end; all else is on pages that it has links to."""
     prose = [line for line in README.splitlines() if not line.startswith("| ")]
-    assert len(" ".join(prose).split()) <= 470
+    assert len(" ".join(prose).split()) <= 510
     for page in PAGES:
         assert f"(docs/{page.name})" in README
 
