@@ -72,8 +72,8 @@ def relative_position_bucket(
     - `relative_position` holds integers of any shape, key position − query position.
     - `num_buckets` is at least 2, or 4 if `bidirectional`; `max_distance` is above m.
     - All distances from D on share the last bucket of their direction.
-    - Return int64, in the shape and on the device of `relative_position`, from 0 to num_buckets − 1. ⌊
-      ⌋ rounds down the exact value, not a value with a rounding error: with 32 buckets, bidirectional,
+    - Return int64 values from 0 to num_buckets − 1, with the shape and device of `relative_position`. ⌊ ⌋
+      applies to the exact quotient, not to one with a rounding error: with 32 buckets, bidirectional,
       and D = 128, bucket 10 begins at distance 16 exactly.
 
     Raises:
@@ -159,7 +159,6 @@ class T5(nn.Module):
           that `Batch` of day 15 makes.
         - The logits are `(B, T, V)`, in the weights' dtype: row t is for the token after `tgt[:, t]`. No
           softmax is applied.
-        - S and T may have any length, including 0. If a query may attend to nothing, such as to a source of
-          only padding, that attention returns 0.
+        - S and T may have any length, including 0. If no key is visible to a query, as in a source that is all padding, its attention output is 0.
         """
         raise NotImplementedError

@@ -40,7 +40,7 @@ def chat_tokens(
     `encode` turns a text into tokens, but never into `start` or `end`: a user who types their names cannot
     end a message.
 
-    - `messages` is a list, which may be empty, of dicts with the texts `role` and `content`. These
+    - `messages` is a list, which may be empty, of dicts with the strings `role` and `content`. These
       texts may be empty, too, and are encoded unchanged. There can be roles other than system, user and
       assistant; the assistant did not write their messages.
     - `encode` maps a text to a list of ids. It is called with header, content and line break one at a

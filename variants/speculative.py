@@ -153,7 +153,7 @@ class PromptLookup(nn.Module):
         self.config, self.n = SimpleNamespace(vocab=vocab, context=context, **sizes), n
 
     def forward(self, tokens: Int[Tensor, "1 T"], cache: KVCache) -> Float[Tensor, "1 1 V"]:
-        """Return the logits after the last token alone, and append the chunk to the cache."""
+        """Return the logits after the last token only, and append the chunk to the cache."""
         # 1. The full text: the cache holds the ids before this chunk.
         ids = tokens[:, None, :, None].double()  # (1, 1, T, 1)
         text = cache.update(0, ids, ids)[0].flatten().long()  # (t,)

@@ -227,6 +227,7 @@ def test_the_time_of_a_lesson(monkeypatch, tmp_path):
     lesson = tmp_path / "lesson.ipynb"
     nbformat.write(new_notebook(cells=cells), lesson)
     monkeypatch.setattr(Day, "lesson", lesson)
+    monkeypatch.setattr(lessons, "IN_ACTS", ())
     assert times(DAYS[0]) == Times(read=25, write=30, further=15)
     cells[0].source = f"**Time.** {Times(5, 30, 5)}"
     cells[2].metadata.tags = ["act-3"]
