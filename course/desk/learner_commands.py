@@ -207,6 +207,8 @@ def hint(
     last = kept_result(day)
     chosen = exercise or (last.next_exercise if last else day.exercises[0])
     found = last.wrong_in(chosen) if last else None
+    if last is not None and last.status == "passed":
+        display.console().print(Text(f"Day {day.number} has passed.", "passed"))
     display.console().print(hint_(day, chosen, *next_hint(day, chosen), found), crop=False)
     others = [name for name in day.exercises if name != chosen]
     if exercise is None and others:

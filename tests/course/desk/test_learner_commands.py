@@ -693,3 +693,10 @@ def test_it_works_from_any_folder(project, tmp_path, answer):
     done = project.course("check", "2", PYTHONSAFEPATH="1")
     assert done.returncode == 0
     assert project.root != ROOT
+
+
+def test_a_hint_says_that_the_day_has_passed(project, answer):
+    project.exercise.write_text(answer, encoding="utf-8")
+    first, _, then = project.courses(("hint", "2"), ("check", "2"), ("hint", "2"))
+    assert "has passed" not in first.stdout
+    assert "Day 2 has passed." in then.stdout
