@@ -98,8 +98,6 @@ class MultiHeadedAttention(nn.Module):
         MultiHead(Q, K, V) = Concat(head₁, …, head_h) W^O
         headᵢ = Attention(Q Wᵢ^Q, K Wᵢ^K, V Wᵢ^V)
 
-    Where `keep_weights` is False, PyTorch's fused kernel computes the output, and `weights` is None.
-
     Raises:
         ValueError: h does not divide d_model; or a mask that is not boolean or not `(1|B, 1|T_q, T_k)`.
 
@@ -117,7 +115,6 @@ class MultiHeadedAttention(nn.Module):
         self.w_v = nn.Linear(d_model, d_model)
         self.w_o = nn.Linear(d_model, d_model)
         self.dropout = nn.Dropout(dropout)
-        self.keep_weights = True
         self.weights: Tensor | None = None
 
     def forward(
@@ -139,18 +136,10 @@ class MultiHeadedAttention(nn.Module):
         k = self.w_k(key).unflatten(-1, (self.h, -1)).transpose(1, 2)  # (B, h, T_k, d_k)
         v = self.w_v(value).unflatten(-1, (self.h, -1)).transpose(1, 2)  # (B, h, T_k, d_k)
         # 3. Attend. The heads are one more batch dimension. Store the weights for inspection.
-        if self.keep_weights:
-            heads, weights = attention(q, k, v, mask, self.dropout)  # (B, h, T_q, d_k)
-            self.weights = weights.detach()
-        else:
-            heads, self.weights = self._fused(q, k, v, mask), None
+        heads, weights = attention(q, k, v, mask, self.dropout)  # (B, h, T_q, d_k)
+        self.weights = weights.detach()
         # 4. Join the heads, and apply the output projection.
         return self.w_o(heads.transpose(1, 2).flatten(-2))  # (B, T_q, d_model)
-
-    def _fused(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None) -> Tensor:
-        """Compute the output of `attention` in one kernel."""
-        p = self.dropout.p if self.training else 0.0
-        return F.scaled_dot_product_attention(q, k, v, attn_mask=mask, dropout_p=p)
 
 
 # --- Day 10 · Feed-forward, embeddings, positions (§3.3 to §3.5) ----------------------------------

@@ -16,7 +16,6 @@ What is imported from them below:
         masked.
 """
 
-import torch.nn.functional as F
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
@@ -29,8 +28,6 @@ class MultiHeadedAttention(nn.Module):
         MultiHead(Q, K, V) = Concat(head₁, …, head_h) W^O
         headᵢ = Attention(Q Wᵢ^Q, K Wᵢ^K, V Wᵢ^V)
 
-    Where `keep_weights` is False, PyTorch's fused kernel computes the output, and `weights` is None.
-
     - `h` divides `d_model`. `dropout` is the probability of dropping an attention weight in training.
     - `w_q`, `w_k`, `w_v` and `w_o` are each an `nn.Linear(d_model, d_model)` with a bias. Nothing else
       is a parameter or in the state dict. Each holds the paper's h matrices Wᵢ side by side: head i,
@@ -38,7 +35,6 @@ class MultiHeadedAttention(nn.Module):
       of `w_o`.
     - `weights` holds the attention weights of the last call, `(B, h, T_q, T_k)`; it is None before the
       first call.
-    - Your answer does not need `keep_weights`, which is True by default.
 
     Raises:
         ValueError: h does not divide d_model; or a mask that is not boolean or not `(1|B, 1|T_q, T_k)`.

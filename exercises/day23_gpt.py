@@ -10,13 +10,9 @@ Earlier days' parts come from the reference, so you can skip a day.
 
 What is imported from them below:
 
-    LayerNorm(features, eps=1e-5)
-        Normalize every vector to mean 0 and variance 1, then scale and shift it.
-        called with (x)
-            Normalize the last axis, with the biased variance σ² (divisor n).
     Block(size, self_attn, feed_forward, dropout)
         Apply one layer of GPT-2: pre-norm causal self-attention, then the feed-forward network.
-        called with (x)
+        called with (x, **how)
             Map `(B, T, d_model)` to the same shape and dtype.
     FeedForward(d_model, d_ff)
         Apply the feed-forward network of day 10 with GELU, a smooth ReLU, and without dropout inside.
@@ -24,6 +20,10 @@ What is imported from them below:
             Map `(…, d_model)` to the same shape and dtype.
     GPTConfig(vocab=50257, context=1024, n_layers=12, n_heads=12, d_model=768, d_ff=3072, dropout=0.1)
         The sizes of a GPT; by default those of the smallest GPT-2, which has 124 million parameters.
+    LayerNorm(features, eps=1e-5)
+        Apply the LayerNorm of day 11, in one kernel of PyTorch.
+        called with (x)
+            Normalize the last axis, then scale and shift it.
 """
 
 import math
@@ -33,8 +33,7 @@ import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from implementation import LayerNorm
-from variants.gpt import Block, FeedForward, GPTConfig
+from variants.gpt import Block, FeedForward, GPTConfig, LayerNorm
 
 
 class CausalSelfAttention(nn.Module):

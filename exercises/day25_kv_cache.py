@@ -44,9 +44,6 @@ class KVCache:
       and dtype. Positions that are not yet written may hold any numbers.
     - `length` is an int, 0 at first. It grows when the last layer has stored its chunk.
 
-    Raises:
-        ValueError: a size below 1.
-
     Source: Shazeer 2019, *Fast Transformer Decoding: One Write-Head is All You Need*, §2.4 (incremental
     multi-head attention).
     """
@@ -71,8 +68,8 @@ class KVCache:
           chunk's graph is not kept.
 
         Raises:
-            ValueError: a layer index out of range, a shape other than `(B, h, T, d_k)`, more than `max_len`
-                tokens, or a dtype or device other than that of the tokens held. The cache is unchanged.
+            ValueError: a layer index out of range, a shape other than `(B, h, T, d_k)`, or more than
+                `max_len` tokens. The cache is unchanged.
         """
         raise NotImplementedError
 
@@ -81,10 +78,6 @@ class KVCache:
 
         `rows` is int64 `(B,)`, each from 0 to B − 1. Rows may repeat, or be left out. `reorder` may be
         called in the middle of a step, when some layers hold more tokens than others.
-
-        Raises:
-            ValueError: a shape or dtype other than int64 `(B,)`, or a row index out of range (checked
-                only on the CPU: a GPU would have to wait). The cache is unchanged.
         """
         raise NotImplementedError
 

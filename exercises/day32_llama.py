@@ -25,12 +25,10 @@ What is imported from them below:
     LLaMAConfig(vocab=32000, context=2048, n_layers=32, n_heads=32, n_kv_heads=32, d_model=4096, d_ff=11008,
             eps=1e-06, base=10000.0)
         The sizes of a LLaMA.
-    rotation_of(module, start, x)
-        Return cosines and sines for a chunk whose first token is at position `start`, by a module's `angles`.
     RMSNorm(features, eps)
-        Normalize every vector to a mean square of 1, then scale it.
+        Apply the RMSNorm of day 28, in one kernel of PyTorch.
         called with (x)
-            Normalize the last axis, in float32 at least.
+            Normalize the last axis, then scale it.
     rope_angles(head_dim, max_len, base=10000.0)
         Return the angle by which each pair of features is rotated at each position, in radians.
 """
@@ -40,8 +38,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from variants.kv_cache import KVCache, past_length
-from variants.llama import LLaMABlock, LLaMAConfig, rotation_of
-from variants.norms import RMSNorm
+from variants.llama import LLaMABlock, LLaMAConfig, RMSNorm
 from variants.rope import rope_angles
 
 
@@ -84,7 +81,8 @@ class LLaMA(nn.Module):
         The chunk follows what the cache holds; without a cache it is the full text.
 
         - A block takes the chunk's cosines and sines as its fourth argument: `rotation_of(block.self_attn,
-          past, x)` computes them from a block's angles. Without this argument, each block computes its own.
+          past, x)` of `variants.llama` computes them from a block's angles. Without this argument, each block
+          computes its own.
         - `tokens` holds ids `(B, T)`; T may be 0. There is no padding mask: padding at the end of a
           shorter row does not change what precedes it.
         - `cache` was made by `new_cache(config, B, max_len)` and has read the tokens before these;
@@ -97,6 +95,6 @@ class LLaMA(nn.Module):
 
         Raises:
             ValueError: cache and chunk together exceed `config.context`, or the cache has other layers,
-                heads or rows, a different dtype or device, or no room.
+                heads or rows, or no room.
         """
         raise NotImplementedError

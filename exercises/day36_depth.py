@@ -16,7 +16,7 @@ What is imported from them below:
             Normalize the last axis, with the biased variance σ² (divisor n).
     CausalSelfAttention(d_model, n_heads, dropout=0.0)
         Attend from each token to itself and to earlier tokens, in h heads.
-        called with (x)
+        called with (x, cache=None, layer=None)
             Return the output; row t depends on `x[:, :t + 1]` alone.
     FeedForward(d_model, d_ff)
         Apply the feed-forward network of day 10 with GELU, a smooth ReLU, and without dropout inside.

@@ -12,11 +12,11 @@ What is imported from them below:
 
     GPT(config)
         Predict the next token at every position, from that token and those before it.
-        called with (tokens)
+        called with (tokens, cache=None, positions=None, mask=None)
             Return the logits of the token after each position, without a softmax.
     LLaMA(config)
         A decoder-only language model: predict the next token at every position.
-        called with (tokens, cache=None)
+        called with (tokens, cache=None, positions=None, mask=None)
             Return logits for the token that follows each token of a chunk.
 """
 

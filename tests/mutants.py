@@ -166,8 +166,7 @@ def _out_of_scope(tree: ast.Module) -> set[int]:
         elif isinstance(node, ast.For) and all(map(_raises, node.body)):
             hidden = [node]
         elif isinstance(node, ast.If):
-            fused = node.orelse if ast.unparse(node.test) == "self.keep_weights" else []
-            hidden = [node] if _raises(node) else [*fused]
+            hidden = [node] if _raises(node) else []
         elif isinstance(node, ast.Expr):
             hidden = [node] if _only_refuses(node.value) else []
         for root in hidden:

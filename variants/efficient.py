@@ -24,11 +24,8 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 import torch
-import torch.nn.functional as F
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from torch import Tensor, nn
-
-from variants.gpt import GPT
 
 # --- Day 38 · Efficient training ------------------------------------------------------------------
 
@@ -250,17 +247,13 @@ def train_step(
     return total / count, norm.item()
 
 
-class CheckpointedGPT(GPT):
-    """The GPT of day 23 that stores only the input of each block; its weights and its results are GPT's."""
+class Checkpointed(nn.Module):
+    """Wrap a module, such as a block, so that it stores only its inputs for the backward pass."""
 
-    def forward(self, tokens: Int[Tensor, "B T"]) -> Float[Tensor, "B T V"]:
-        """Return logits for the token after each token, as `GPT` does."""
-        if tokens.size(1) > self.config.context:
-            raise ValueError(
-                f"tokens must be at most context={self.config.context} long, got {tokens.size(1)}"
-            )
-        positions = torch.arange(tokens.size(1), device=tokens.device)  # (T,)
-        x = self.dropout(self.embed(tokens) + self.positions(positions))  # (B, T, d_model)
-        for block in self.blocks:
-            x = checkpoint(block, x)  # (B, T, d_model)
-        return F.linear(self.norm(x), self.embed.weight)  # (B, T, V)
+    def __init__(self, module: nn.Module):
+        super().__init__()
+        self.module = module
+
+    def forward(self, *inputs: Any) -> Any:
+        """Return what the module returns."""
+        return checkpoint(self.module, *inputs)

@@ -15,6 +15,9 @@ From symbols to names
     d_k             width of a query, key or value inside one head: d_model / h
     d_ff            width of the hidden layer of the feed-forward network; 4 · d_model in GPT-2
     W_e, W_p        `embed.weight`, `positions.weight`
+
+A parameter that a later day needs names that day, such as `# day 25`. `generate` of `variants/sampling.py`
+generates text with a model, and `variants/train_gpt.py` trains one.
 """
 
 import math
@@ -24,8 +27,6 @@ import torch
 import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor, nn
-
-from implementation import LayerNorm, SublayerConnection
 
 
 @dataclass(frozen=True)
@@ -73,7 +74,13 @@ class CausalSelfAttention(nn.Module):
         self.w_o = nn.Linear(d_model, d_model)
         self.dropout = nn.Dropout(dropout)
 
-    def forward(self, x: Float[Tensor, "B T d_model"]) -> Float[Tensor, "B T d_model"]:
+    def forward(
+        self,
+        x: Float[Tensor, "B T d_model"],
+        cache=None,  # day 25: a `KVCache`, with the keys and values of the tokens before x
+        layer=None,  # day 25: the layer of the cache
+        mask=None,  # day 45: (B, 1, T, T), in place of the causal mask
+    ) -> Float[Tensor, "B T d_model"]:
         """Return the output; row t depends on `x[:, :t + 1]` alone."""
         # 1. Project once, and cut the result into query, key and value.
         query, key, value = self.w_qkv(x).chunk(3, dim=-1)  # (B, T, d_model) each
@@ -81,10 +88,17 @@ class CausalSelfAttention(nn.Module):
         query = query.unflatten(-1, (self.n_heads, -1)).transpose(1, 2)  # (B, h, T, d_k)
         key = key.unflatten(-1, (self.n_heads, -1)).transpose(1, 2)  # (B, h, T, d_k)
         value = value.unflatten(-1, (self.n_heads, -1)).transpose(1, 2)  # (B, h, T, d_k)
+        if cache is not None:
+            key, value = cache.update(layer, key, value)  # (B, h, T_k, d_k) each
+        t, t_k = x.size(1), key.size(2)
+        if (
+            mask is None and 1 < t < t_k
+        ):  # tokens after those of a cache; a single one sees everything
+            mask = torch.ones(t, t_k, dtype=torch.bool, device=x.device).tril(t_k - t)
         # 3. Attend from each token to itself and to earlier tokens.
         p = self.dropout.p if self.training else 0.0
         heads = F.scaled_dot_product_attention(
-            query, key, value, dropout_p=p, is_causal=True
+            query, key, value, mask, dropout_p=p, is_causal=mask is None and t == t_k
         )  # (B, h, T, d_k)
         # 4. Join the heads, and apply the output projection.
         return self.w_o(heads.transpose(1, 2).flatten(-2))  # (B, T, d_model)
@@ -110,13 +124,27 @@ class FeedForward(nn.Module):
         return self.w_2(F.gelu(self.w_1(x), approximate="tanh"))  # (…, d_model)
 
 
+class LayerNorm(nn.Module):
+    """Apply the LayerNorm of day 11, in one kernel of PyTorch."""
+
+    def __init__(self, features: int, eps: float = 1e-5):
+        super().__init__()
+        self.gain = nn.Parameter(torch.ones(features))
+        self.bias = nn.Parameter(torch.zeros(features))
+        self.eps = eps
+
+    def forward(self, x: Float[Tensor, "*batch features"]) -> Float[Tensor, "*batch features"]:
+        """Normalize the last axis, then scale and shift it."""
+        return F.layer_norm(x, self.gain.shape, self.gain, self.bias, self.eps)
+
+
 class Block(nn.Module):
     """Apply one layer of GPT-2: pre-norm causal self-attention, then the feed-forward network.
 
         x ← x + Dropout(Attention(LN(x)))
         x ← x + Dropout(FFN(LN(x)))
 
-    `self_attn` is called as `self_attn(x)`.
+    `self_attn` is called as `self_attn(x, **how)`.
 
     Source: Radford et al. 2019, §2.3.
     """
@@ -125,14 +153,14 @@ class Block(nn.Module):
         super().__init__()
         self.self_attn = self_attn
         self.feed_forward = feed_forward
-        # The norm and the dropout of each part, with day 12's names.
-        self.sublayer = nn.ModuleList(SublayerConnection(size, dropout, "pre") for _ in range(2))
+        self.norm_1 = LayerNorm(size)
+        self.norm_2 = LayerNorm(size)
+        self.dropout = nn.Dropout(dropout)
 
-    def forward(self, x: Float[Tensor, "B T d_model"]) -> Float[Tensor, "B T d_model"]:
+    def forward(self, x: Float[Tensor, "B T d_model"], **how) -> Float[Tensor, "B T d_model"]:
         """Map `(B, T, d_model)` to the same shape and dtype."""
-        attn, ffn = self.sublayer
-        x = x + attn.dropout(self.self_attn(attn.norm(x)))  # (B, T, d_model)
-        return x + ffn.dropout(self.feed_forward(ffn.norm(x)))  # (B, T, d_model)
+        x = x + self.dropout(self.self_attn(self.norm_1(x), **how))  # (B, T, d_model)
+        return x + self.dropout(self.feed_forward(self.norm_2(x)))  # (B, T, d_model)
 
 
 class GPT(nn.Module):
@@ -177,22 +205,34 @@ class GPT(nn.Module):
             elif name.endswith("bias"):
                 nn.init.zeros_(parameter)
 
-    def forward(self, tokens: Int[Tensor, "B T"]) -> Float[Tensor, "B T V"]:
+    def forward(
+        self,
+        tokens: Int[Tensor, "B T"],
+        cache=None,  # day 25: a `KVCache`; the tokens follow those that it holds, and are appended
+        positions=None,  # day 45: (B, T), if a row has several texts
+        mask=None,  # day 45: (B, T, T), True where a token may attend to another
+        last: bool = False,  # later: return the logits of the last position only, (B, 1, V)
+    ) -> Float[Tensor, "B T V"]:
         """Return the logits of the token after each position, without a softmax.
 
         Raises:
             ValueError: more tokens than `config.context`.
         """
-        if tokens.size(1) > self.config.context:
+        past = 0 if cache is None else cache.length
+        if past + tokens.size(1) > self.config.context:
             raise ValueError(
-                f"tokens must be at most context = {self.config.context} long, got {tokens.size(1)}"
+                f"tokens must be at most context = {self.config.context} long, got {past + tokens.size(1)}"
             )
         # 1. Look up the tokens and their positions, add, and apply dropout to the sum.
-        positions = torch.arange(tokens.size(1), device=tokens.device)  # (T,)
+        if positions is None:
+            positions = torch.arange(past, past + tokens.size(1), device=tokens.device)  # (T,)
         x = self.dropout(self.embed(tokens) + self.positions(positions))  # (B, T, d_model)
         # 2. Through the blocks in turn, then through the final norm.
-        for block in self.blocks:
-            x = block(x)  # (B, T, d_model)
-        x = self.norm(x)  # (B, T, d_model)
+        how = {} if mask is None else {"mask": mask.unsqueeze(1)}
+        for layer, block in enumerate(self.blocks):
+            if cache is not None:
+                how |= {"cache": cache, "layer": layer}
+            x = block(x, **how)  # (B, T, d_model)
+        x = self.norm(x[:, -1:] if last else x)  # (B, T, d_model)
         # 3. The logit of a token is the product of the state with the token's embedding.
         return F.linear(x, self.embed.weight)  # (B, T, V)

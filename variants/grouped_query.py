@@ -16,8 +16,6 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from implementation import attention
-from variants.kv_cache import KVCache
-from variants.rope import apply_rope
 
 # --- Day 31 · Grouped queries ---------------------------------------------------------------------
 
@@ -99,33 +97,3 @@ class GroupedQueryAttention(nn.Module):
         # 4. Separate the heads again, and join them token by token.
         heads = heads.unflatten(2, (share, t_q)).flatten(1, 2)  # (B, n_heads, T_q, d_k)
         return heads.transpose(1, 2).flatten(-2)  # (B, T_q, d_model)
-
-
-class RotaryGroupedQueryAttention(GroupedQueryAttention):
-    """LLaMA's attention, made of the parts of days 29 and 31: it runs a learner's own parts.
-
-    `llama.py` writes the same attention flat. Here each layer computes its own cosines and sines.
-    """
-
-    def __init__(self, d_model: int, n_heads: int, n_kv_heads: int, angles: Tensor):
-        super().__init__(d_model, n_heads, n_kv_heads)
-        self.angles = angles  # (context, pairs)
-
-    def forward(
-        self,
-        x: Float[Tensor, "B T d_model"],
-        cache: KVCache | None = None,
-        layer: int | None = None,
-        rotation: object = None,
-    ) -> Float[Tensor, "B T d_model"]:
-        """Attend as `RotaryAttention` of `llama.py`; `rotation` is not used."""
-        query, key, value = self.project(x)
-        past = 0 if cache is None else cache.length
-        angles = self.angles[past : past + x.size(1)]  # (T, pairs)
-        if x.device.type != "mps":  # MPS has no float64: there the angles stay on the CPU
-            angles = angles.to(x.device)
-        query = apply_rope(query, angles, layout="halves")  # (B, n_heads, T, d_k)
-        key = apply_rope(key, angles, layout="halves")  # (B, n_kv_heads, T, d_k)
-        if cache is not None:
-            key, value = cache.update(layer, key, value)  # (B, n_kv_heads, T_k, d_k) each
-        return self.w_o(self.attend(query, key, value))  # (B, T, d_model)

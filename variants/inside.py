@@ -23,6 +23,7 @@ from torch.overrides import TorchFunctionMode
 
 from variants.gpt import GPT, GPTConfig
 from variants.llama import LLaMA
+from variants.sampling import evaluating
 
 # --- Day 50 · Looking inside ----------------------------------------------------------------------
 
@@ -176,8 +177,8 @@ class _Weights(TorchFunctionMode):
 def attention_weights(
     model: GPT | LLaMA, tokens: Int[Tensor, "B T"]
 ) -> list[Float[Tensor, "B h T T"]]:
-    """Return the weights of each layer, for T ≥ 2. The fused kernel does not return them."""
-    with _Weights() as weights:
+    """Return the weights of each layer, without dropout. The fused kernel does not return them."""
+    with evaluating(model), _Weights() as weights:
         model(tokens)
     return weights.found
 

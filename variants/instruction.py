@@ -16,12 +16,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 import torch
-import torch.nn.functional as F
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Int
 from torch import Tensor
-
-from variants.gpt import GPT, CausalSelfAttention
-from variants.llama import LLaMA, RotaryAttention, rotate, rotation_of
 
 # --- Day 45 · Instruction tuning ------------------------------------------------------------------
 
@@ -94,7 +90,10 @@ def answer_labels(
 
 
 class Packed(NamedTuple):
-    """Several conversations in each row; `mask` is True where a position may attend to another."""
+    """Several conversations in each row; `mask` is True where a position may attend to another.
+
+    A `GPT` or a `LLaMA` reads them as `model(tokens, positions=positions, mask=mask)`.
+    """
 
     tokens: Int[Tensor, "R L"]
     labels: Int[Tensor, "R L"]
@@ -144,53 +143,3 @@ def pack(
     causal = torch.ones(length, length, dtype=torch.bool, device=device).tril()  # (L, L)
     mask = (first.unsqueeze(2) == first.unsqueeze(1)) & causal  # (R, L, L)
     return Packed(packed, labels, positions, mask)
-
-
-# --- A model on packed rows -----------------------------------------------------------------------
-
-
-def packed_logits(model: GPT | LLaMA, packed: Packed) -> Float[Tensor, "R L V"]:
-    """Return logits on packed rows: `model(tokens)`, with the positions and mask of the examples."""
-    x = model.embed(packed.tokens)
-    if isinstance(model, LLaMA):
-        angles = rotation_of(model.blocks[0].self_attn, 0, x)  # (L, d_k) each
-        cos, sin = (one[packed.positions].unsqueeze(1) for one in angles)  # (R, 1, L, d_k) each
-        for block in model.blocks:
-            attn, ffn = block.sublayer
-            x = x + _attended(block.self_attn, attn.norm(x), packed.mask, (cos, sin))
-            x = x + block.feed_forward(ffn.norm(x))  # (R, L, d_model)
-        return model.head(model.norm(x))  # (R, L, V)
-    x = model.dropout(x + model.positions(packed.positions))
-    for block in model.blocks:
-        attn, ffn = block.sublayer
-        x = x + attn.dropout(_attended(block.self_attn, attn.norm(x), packed.mask))
-        x = x + ffn.dropout(block.feed_forward(ffn.norm(x)))  # (R, L, d_model)
-    return F.linear(model.norm(x), model.embed.weight)  # (R, L, V)
-
-
-def _attended(
-    part: CausalSelfAttention | RotaryAttention,
-    x: Tensor,
-    mask: Tensor,
-    rotation: tuple[Tensor, Tensor] | None = None,
-) -> Float[Tensor, "R L d_model"]:
-    """Do what `part(x)` does, with a mask in place of the causal one."""
-    p = 0.0
-    if rotation is not None:
-        query, key, value = part.project(x)  # (R, h, L, d_k), (R, n_kv_heads, L, d_k) twice
-        query, key = rotate(query, rotation), rotate(key, rotation)
-    else:
-        query, key, value = (
-            one.unflatten(-1, (part.n_heads, -1)).transpose(1, 2)
-            for one in part.w_qkv(x).chunk(3, dim=-1)
-        )  # (R, h, L, d_k) each
-        p = part.dropout.p if part.training else 0.0
-    heads = F.scaled_dot_product_attention(
-        query,
-        key,
-        value,
-        attn_mask=mask.unsqueeze(1),
-        dropout_p=p,
-        enable_gqa=query.size(1) != key.size(1),
-    )  # (R, h, L, d_k)
-    return part.w_o(heads.transpose(1, 2).flatten(-2))  # (R, L, d_model)

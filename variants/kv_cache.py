@@ -14,8 +14,9 @@ From symbols to names
     d_k             width of a key or value inside one head
 """
 
+from inspect import signature
+
 import torch
-import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
@@ -33,21 +34,13 @@ class KVCache:
     the number of tokens that all layers store. During a forward pass the earlier layers already store the
     new chunk, so `length` still is the position of the chunk's first token.
 
-    Raises:
-        ValueError: a size below 1.
-
     Source: Shazeer 2019, *Fast Transformer Decoding: One Write-Head is All You Need*, §2.4 (incremental
     multi-head attention).
     """
 
     def __init__(self, n_layers: int, batch: int, n_heads: int, max_len: int, d_k: int):
-        sizes = n_layers, batch, n_heads, max_len, d_k
-        if min(sizes) < 1:
-            raise ValueError(
-                f"n_layers, batch, n_heads, max_len and d_k must be at least 1, got {sizes}"
-            )
         # 1. Allocate memory for the keys, and as much for the values.
-        self.keys = torch.empty(sizes)  # (N, B, h, max_len, d_k)
+        self.keys = torch.empty(n_layers, batch, n_heads, max_len, d_k)
         self.values = torch.empty_like(self.keys)  # (N, B, h, max_len, d_k)
         # 2. Count the tokens that each layer stores, and those that all layers store.
         self.lengths = [0] * n_layers
@@ -62,13 +55,14 @@ class KVCache:
         """Append a chunk to one layer, counted from 0, and return all keys and values of that layer.
 
         Raises:
-            ValueError: a layer index out of range, a shape other than `(B, h, T, d_k)`, more than `max_len`
-                tokens, or a dtype or device other than that of the tokens held. The cache is unchanged.
+            ValueError: a layer index out of range, a shape other than `(B, h, T, d_k)`, or more than
+                `max_len` tokens. The cache is unchanged.
         """
         self._check_chunk(layer, key, value)
         # 1. While the cache is empty, it takes the chunk's dtype and device.
-        self.keys = self._room_like(self.keys, key)  # (N, B, h, max_len, d_k)
-        self.values = self._room_like(self.values, value)  # (N, B, h, max_len, d_k)
+        if not any(self.lengths):
+            self.keys = self.keys.to(key)  # (N, B, h, max_len, d_k)
+            self.values = self.values.to(value)  # (N, B, h, max_len, d_k)
         # 2. Write the chunk, detached from the graph, after the tokens that this layer stores.
         start = self.lengths[layer]
         end = start + key.size(2)
@@ -81,29 +75,11 @@ class KVCache:
         return self.keys[layer, :, :, :end], self.values[layer, :, :, :end]  # (B, h, T_k, d_k) each
 
     def reorder(self, rows: Int[Tensor, " B"]) -> None:
-        """Reorder the batch for beam search: row i becomes what row `rows[i]` was.
-
-        Raises:
-            ValueError: a shape or dtype other than int64 `(B,)`, or a row index out of range (checked
-                only on the CPU: a GPU would have to wait). The cache is unchanged.
-        """
-        batch = self.keys.size(1)
-        if rows.shape != (batch,) or rows.dtype != torch.int64:
-            raise ValueError(
-                f"rows must be torch.int64 ({batch},), got {rows.dtype} {tuple(rows.shape)}"
-            )
-        if rows.device.type == "cpu" and not (rows.min() >= 0 and rows.max() < batch):
-            raise ValueError(f"rows must be 0 to {batch - 1}, got {rows.tolist()}")
+        """Reorder the batch for beam search: row i becomes what row `rows[i]` was."""
         # 1. Reorder the filled part of every layer. Indexing by a tensor copies before anything is written.
-        held = max(self.lengths)
-        self.keys[:, :, :, :held] = self.keys[:, rows, :, :held]  # (N, B, h, held, d_k)
-        self.values[:, :, :, :held] = self.values[:, rows, :, :held]  # (N, B, h, held, d_k)
-
-    def _room_like(self, room: Tensor, chunk: Tensor) -> Tensor:
-        """Return the memory itself where it fits the chunk, else new memory; there is nothing to copy."""
-        if (room.dtype, room.device) == (chunk.dtype, chunk.device):
-            return room
-        return torch.empty_like(room, dtype=chunk.dtype, device=chunk.device)
+        end = max(self.lengths)
+        self.keys[:, :, :, :end] = self.keys[:, rows, :, :end]  # (N, B, h, end, d_k)
+        self.values[:, :, :, :end] = self.values[:, rows, :, :end]  # (N, B, h, end, d_k)
 
     def _check_chunk(self, layer: int | None, key: Tensor, value: Tensor) -> None:
         """Check a chunk before anything is written."""
@@ -115,13 +91,6 @@ class KVCache:
                 f"key and value must be (B, n_heads, T, d_k) = ({batch}, {n_heads}, T, {d_k}), "
                 f"got {tuple(key.shape)} and {tuple(value.shape)}"
             )
-        held = self.keys if any(self.lengths) else key
-        for chunk in (key, value):
-            if (chunk.dtype, chunk.device) != (held.dtype, held.device):
-                raise ValueError(
-                    f"key and value must be {held.dtype} on {held.device}, "
-                    f"got {chunk.dtype} on {chunk.device}"
-                )
         if self.lengths[layer] + key.size(2) > max_len:
             raise ValueError(
                 f"layer {layer} must hold at most max_len = {max_len} tokens, "
@@ -174,30 +143,17 @@ class CachedSelfAttention(CausalSelfAttention):
 
 
 class CachedGPT(GPT):
-    """The GPT of day 23, which can also continue a text that a cache holds; its state dict is the same."""
+    """The GPT of day 23 with the attention of day 25 in its blocks; its state dict and results are the same.
 
-    def forward(
-        self, tokens: Int[Tensor, "B T"], cache: KVCache | None = None
-    ) -> Float[Tensor, "B T V"]:
-        """Return the logits of a chunk that follows what the cache holds, and append the chunk to the cache.
+    A `GPT` itself takes a cache as well, faster: its attention is one kernel.
+    """
 
-        They are the logits that `GPT` computes for these tokens at the end of the full text.
-
-        Raises:
-            ValueError: as `past_length` and `KVCache.update` do.
-        """
-        # 1. Positions continue where the cache ends.
-        past = past_length(tokens, cache, self.config)
-        positions = torch.arange(past, past + tokens.size(1), device=tokens.device)  # (T,)
-        x = self.dropout(self.embed(tokens) + self.positions(positions))  # (B, T, d_model)
-        # 2. Through the blocks in turn. Each attends by its own weights, with its own layer of the cache.
-        for layer, block in enumerate(self.blocks):
-            attn, ffn = block.sublayer
-            attended = CachedSelfAttention.forward(block.self_attn, attn.norm(x), cache, layer)
-            x = x + attn.dropout(attended)  # (B, T, d_model)
-            x = x + ffn.dropout(block.feed_forward(ffn.norm(x)))  # (B, T, d_model)
-        # 3. The final norm, and the logits.
-        return F.linear(self.norm(x), self.embed.weight)  # (B, T, V)
+    def __init__(self, config: GPTConfig):
+        super().__init__(config)
+        for block in self.blocks:
+            self_attn = CachedSelfAttention(config.d_model, config.n_heads, config.dropout)
+            self_attn.load_state_dict(block.self_attn.state_dict())
+            block.self_attn = self_attn
 
 
 def past_length(tokens: Int[Tensor, "B T"], cache: KVCache | None, config: GPTConfig) -> int:
@@ -249,12 +205,12 @@ def generate_cached(
     Raises:
         ValueError: as `generate` does.
     """
-    reader = Reader(model, min(tokens.size(1) + max_new_tokens, model.config.context))
-    return generate(reader, tokens, max_new_tokens, temperature, top_k, top_p, generator)
+    cached = CachedModel(model, min(tokens.size(1) + max_new_tokens, model.config.context))
+    return generate(cached, tokens, max_new_tokens, temperature, top_k, top_p, generator)
 
 
-class Reader(nn.Module):
-    """Wrap a model for `generate`: feed it only the tokens that its cache does not have."""
+class CachedModel(nn.Module):
+    """Wrap a model for `generate`: pass on only the tokens that its cache does not hold."""
 
     def __init__(self, model: nn.Module, max_len: int):
         super().__init__()
@@ -262,13 +218,15 @@ class Reader(nn.Module):
         self.config = model.config
         self.max_len = max_len
         self.cache: KVCache | None = None
+        # `generate` reads the last logits alone, and ours compute no others if asked.
+        self.how = {"last": True} if "last" in signature(model.forward).parameters else {}
 
     def forward(self, tokens: Int[Tensor, "B t"]) -> Float[Tensor, "B T V"]:
-        """Return the logits of the new tokens; once the context slides, of all tokens."""
+        """Return the logits of the new tokens, or of the last one; once the context slides, of all tokens."""
         if self.cache is None:
             self.cache = new_cache(self.config, len(tokens), self.max_len)
         past = self.cache.length
         sliding = tokens.size(1) <= past  # no longer than before, so it was cut off at the left
         if sliding:
-            return self.model(tokens)  # (B, context, V)
-        return self.model(tokens[:, past:], self.cache)  # (B, T, V)
+            return self.model(tokens, **self.how)  # (B, context, V), or (B, 1, V)
+        return self.model(tokens[:, past:], self.cache, **self.how)  # (B, T, V), or (B, 1, V)

@@ -25,12 +25,11 @@ import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from variants.activations import SwiGLU
+from variants.grouped_query import GroupedQueryAttention
 from variants.kv_cache import KVCache, past_length
-from variants.norms import RMSNorm
 from variants.rope import rope_angles
 
-Rotation = tuple[Tensor, Tensor]  # cosines and sines of a chunk's positions, (T, d_k) each
+Rotation = tuple[Tensor, Tensor]  # cosines and sines of positions, (T, d_k) each
 
 # --- Day 32 · LLaMA -------------------------------------------------------------------------------
 
@@ -56,69 +55,34 @@ class LLaMAConfig:
     base: float = 10000.0
 
 
-def rotation_of(module: nn.Module, start: int, x: Float[Tensor, "B T d_model"]) -> Rotation:
-    """Return cosines and sines for a chunk whose first token is at position `start`, by a module's `angles`.
-
-    The angles move to the device of x at their first use, so that later calls copy nothing from the CPU. (MPS
-    has no float64, and "meta" no values.)
-    """
-    if module.angles.device != x.device and x.device.type not in ("mps", "meta"):
-        module.angles = module.angles.to(x.device)
-    chunk = module.angles[start : start + x.size(1)]  # (T, pairs)
-    cos, sin = chunk.cos(), chunk.sin()  # (T, pairs) each
-    wide = torch.promote_types(x.dtype, torch.float32)
-    return (
-        torch.cat([cos, cos], dim=-1).to(x.device, wide),
-        torch.cat([-sin, sin], dim=-1).to(x.device, wide),
-    )  # (T, d_k) each
+def _cos_and_sin(angles: Float[Tensor, "T pairs"]) -> Rotation:
+    """Return the cosines and sines by which `rotate` multiplies, `(T, d_k)` each."""
+    cos, sin = angles.detach().cos(), angles.detach().sin()  # (T, pairs) each
+    return torch.cat([cos, cos], dim=-1), torch.cat([-sin, sin], dim=-1)
 
 
 def rotate(x: Float[Tensor, "B h T d_k"], rotation: Rotation) -> Float[Tensor, "B h T d_k"]:
     """Rotate features i and i + d_k/2 as a pair (a, b): (a cos − b sin, b cos + a sin).
 
     It is `apply_rope` of day 29 in the layout "halves", as in Hugging Face's conversion; Meta's own code
-    rotates neighboring features.
+    rotates neighboring features. Half precision is rotated in float32.
     """
     cos, sin = rotation
     wide = x.to(cos.dtype)
-    return (wide * cos + wide.roll(x.size(-1) // 2, dims=-1) * sin).to(x.dtype)
+    return torch.addcmul(wide * cos, wide.roll(x.size(-1) // 2, dims=-1), sin).to(x.dtype)
 
 
-def causal_attention(
-    query: Float[Tensor, "B n_heads T d_k"],
-    key: Float[Tensor, "B n_kv_heads T_k d_k"],
-    value: Float[Tensor, "B n_kv_heads T_k d_k"],
-    dropout: float = 0.0,
-) -> Float[Tensor, "B T d_model"]:
-    """Attend causally in one kernel, and join the heads. The queries are the last T of T_k positions."""
-    (batch, n_heads, t, d_k), (_, n_kv_heads, t_k, _) = query.shape, key.shape
-    if t == 1:
-        # A single query sees every key. Query heads of a group are simply more queries for its keys.
-        query = query.reshape(batch, n_kv_heads, n_heads // n_kv_heads, d_k)
-        heads = F.scaled_dot_product_attention(query, key, value, dropout_p=dropout)
-        return heads.reshape(batch, 1, n_heads * d_k)  # (B, 1, d_model)
-    # For a whole text the kernel knows the mask. A chunk behind a cache needs one.
-    mask = None
-    if t != t_k:
-        mask = torch.ones(t, t_k, dtype=torch.bool, device=query.device).tril(t_k - t)  # (T, T_k)
-    heads = F.scaled_dot_product_attention(
-        query,
-        key,
-        value,
-        attn_mask=mask,
-        dropout_p=dropout,
-        is_causal=mask is None,
-        enable_gqa=n_heads != n_kv_heads,
-    )  # (B, n_heads, T, d_k)
-    return heads.transpose(1, 2).flatten(-2)  # (B, T, d_model)
+def rotation_of(module: nn.Module, start: int, x: Float[Tensor, "B T d_model"]) -> Rotation:
+    """Return cosines and sines for a chunk whose first token is at `start`, from a module's `angles`."""
+    cos, sin = _cos_and_sin(module.angles[start : start + x.size(1)])
+    wide = torch.promote_types(x.dtype, torch.float32)
+    return cos.to(x.device, wide), sin.to(x.device, wide)
 
 
-class RotaryAttention(nn.Module):
-    """Attend with grouped queries and rotated queries and keys, with or without a cache.
+class RotaryAttention(GroupedQueryAttention):
+    """The attention of day 31 with rotated queries and keys, with or without a cache, in one kernel.
 
-    `angles` is `rope_angles(d_k, context, base)`, one tensor for all layers. It is neither a parameter nor a
-    buffer: `model.to(torch.bfloat16)` would round a buffer, and from position 256 on neighboring positions
-    would share an angle.
+    `angles` is `rope_angles(d_k, context, base)`, one tensor for all layers, for a call without `rotation`.
 
     Raises:
         ValueError: n_heads does not divide d_model, or n_kv_heads does not divide n_heads.
@@ -127,18 +91,7 @@ class RotaryAttention(nn.Module):
     """
 
     def __init__(self, d_model: int, n_heads: int, n_kv_heads: int, angles: Tensor):
-        super().__init__()
-        if n_heads < 1 or d_model % n_heads != 0:
-            raise ValueError(f"n_heads must divide d_model, got {n_heads=}, {d_model=}")
-        if n_kv_heads < 1 or n_heads % n_kv_heads != 0:
-            raise ValueError(f"n_kv_heads must divide n_heads, got {n_kv_heads=}, {n_heads=}")
-        self.n_heads = n_heads
-        self.n_kv_heads = n_kv_heads
-        d_kv = d_model // n_heads * n_kv_heads
-        self.w_q = nn.Linear(d_model, d_model, bias=False)
-        self.w_k = nn.Linear(d_model, d_kv, bias=False)
-        self.w_v = nn.Linear(d_model, d_kv, bias=False)
-        self.w_o = nn.Linear(d_model, d_model, bias=False)
+        super().__init__(d_model, n_heads, n_kv_heads)
         self.angles = angles  # (context, pairs)
 
     def forward(
@@ -147,39 +100,54 @@ class RotaryAttention(nn.Module):
         cache: KVCache | None = None,
         layer: int | None = None,
         rotation: Rotation | None = None,
+        mask=None,  # day 45: (B, 1, T, T), in place of the causal mask
     ) -> Float[Tensor, "B T d_model"]:
-        """Attend from each token of a chunk to itself and to all earlier ones; the cache holds rotated keys.
-
-        `rotation` is the model's, the same for all layers; None: it is computed here.
-        """
+        """Attend from each token to itself and to all earlier ones; the cache holds rotated keys."""
         if rotation is None:
-            # `length` does not count the chunk before the last layer has appended it.
             rotation = rotation_of(self, 0 if cache is None else cache.length, x)
-        # 1. Project, and split into heads.
-        query, key, value = self.project(x)
-        # 2. Rotate queries and keys by their positions.
+        # 1. Project, split into heads, and rotate queries and keys by their positions.
+        query, key, value = self.project(x)  # (B, n_heads, T, d_k), (B, n_kv_heads, T, d_k) twice
         query, key = rotate(query, rotation), rotate(key, rotation)
-        # 3. Append to the cache, and take all keys and values so far.
+        # 2. Append to the cache, and take all keys and values so far.
         if cache is not None:
             key, value = cache.update(layer, key, value)  # (B, n_kv_heads, T_k, d_k) each
-        # 4. Attend, and apply the output projection.
-        return self.w_o(causal_attention(query, key, value))  # (B, T, d_model)
+        t, t_k = x.size(1), key.size(2)
+        if (
+            mask is None and 1 < t < t_k
+        ):  # tokens after those of a cache; a single one sees everything
+            mask = torch.ones(t, t_k, dtype=torch.bool, device=x.device).tril(t_k - t)
+        # 3. Attend, join the heads, and apply the output projection.
+        heads = F.scaled_dot_product_attention(
+            query, key, value, mask, is_causal=mask is None and t == t_k, enable_gqa=True
+        )  # (B, n_heads, T, d_k)
+        return self.w_o(heads.transpose(1, 2).flatten(-2))  # (B, T, d_model)
 
-    def project(
-        self, x: Float[Tensor, "B T d_model"]
-    ) -> tuple[
-        Float[Tensor, "B n_heads T d_k"],
-        Float[Tensor, "B n_kv_heads T d_k"],
-        Float[Tensor, "B n_kv_heads T d_k"],
-    ]:
-        """Project the tokens to queries, keys and values, and split these into heads."""
-        query, key, value = self.w_q(x), self.w_k(x), self.w_v(x)  # (B, T, heads · d_k) each
-        query = query.unflatten(-1, (self.n_heads, -1)).transpose(1, 2)  # (B, n_heads, T, d_k)
-        key = key.unflatten(-1, (self.n_kv_heads, -1)).transpose(1, 2)  # (B, n_kv_heads, T, d_k)
-        value = value.unflatten(-1, (self.n_kv_heads, -1)).transpose(
-            1, 2
-        )  # (B, n_kv_heads, T, d_k)
-        return query, key, value
+
+class RMSNorm(nn.Module):
+    """Apply the RMSNorm of day 28, in one kernel of PyTorch."""
+
+    def __init__(self, features: int, eps: float):
+        super().__init__()
+        self.gain = nn.Parameter(torch.ones(features))
+        self.eps = eps
+
+    def forward(self, x: Float[Tensor, "*batch features"]) -> Float[Tensor, "*batch features"]:
+        """Normalize the last axis, then scale it."""
+        return F.rms_norm(x, self.gain.shape, self.gain, self.eps)
+
+
+class SwiGLU(nn.Module):
+    """Apply the gated feed-forward network of day 28: FFN(x) = (Swish(x W) ⊗ x V) W₂."""
+
+    def __init__(self, d_model: int, d_ff: int):
+        super().__init__()
+        self.w_gate = nn.Linear(d_model, d_ff, bias=False)
+        self.w_up = nn.Linear(d_model, d_ff, bias=False)
+        self.w_down = nn.Linear(d_ff, d_model, bias=False)
+
+    def forward(self, x: Float[Tensor, "*batch d_model"]) -> Float[Tensor, "*batch d_model"]:
+        """Transform each position on its own."""
+        return self.w_down(F.silu(self.w_gate(x)) * self.w_up(x))  # (…, d_model)
 
 
 class LLaMABlock(nn.Module):
@@ -193,12 +161,10 @@ class LLaMABlock(nn.Module):
 
     def __init__(self, config: LLaMAConfig, angles: Tensor):
         super().__init__()
+        self.attention_norm = RMSNorm(config.d_model, config.eps)
         self.self_attn = RotaryAttention(config.d_model, config.n_heads, config.n_kv_heads, angles)
+        self.ffn_norm = RMSNorm(config.d_model, config.eps)
         self.feed_forward = SwiGLU(config.d_model, config.d_ff)
-        # The norm of each part, with day 12's names.
-        self.sublayer = nn.ModuleList(
-            nn.ModuleDict({"norm": RMSNorm(config.d_model, config.eps)}) for _ in range(2)
-        )
 
     def forward(
         self,
@@ -206,10 +172,11 @@ class LLaMABlock(nn.Module):
         cache: KVCache | None = None,
         layer: int | None = None,
         rotation: Rotation | None = None,
+        mask=None,  # day 45
     ) -> Float[Tensor, "B T d_model"]:
         """Map `(B, T, d_model)` to the same shape and dtype."""
-        x = x + self.self_attn(self.sublayer[0].norm(x), cache, layer, rotation)
-        return x + self.feed_forward(self.sublayer[1].norm(x))  # (B, T, d_model)
+        x = x + self.self_attn(self.attention_norm(x), cache, layer, rotation, mask)
+        return x + self.feed_forward(self.ffn_norm(x))  # (B, T, d_model)
 
 
 class LLaMA(nn.Module):
@@ -243,13 +210,19 @@ class LLaMA(nn.Module):
         self.blocks = nn.ModuleList(LLaMABlock(config, angles) for _ in range(config.n_layers))
         self.norm = RMSNorm(config.d_model, config.eps)
         self.head = nn.Linear(config.d_model, config.vocab, bias=False)
+        self._set_rotation(angles)
         # 4. Initialize every matrix from N(0, 0.02²).
         for parameter in self.parameters():
             if parameter.dim() == 2:
                 nn.init.normal_(parameter, std=0.02)
 
     def forward(
-        self, tokens: Int[Tensor, "B T"], cache: KVCache | None = None
+        self,
+        tokens: Int[Tensor, "B T"],
+        cache: KVCache | None = None,
+        positions=None,  # day 45: (B, T), if a row has several texts
+        mask=None,  # day 45: (B, T, T), True where a token may attend to another
+        last: bool = False,  # later: return the logits of the last position only, (B, 1, V)
     ) -> Float[Tensor, "B T V"]:
         """Return logits for the token that follows each token of a chunk.
 
@@ -257,16 +230,32 @@ class LLaMA(nn.Module):
 
         Raises:
             ValueError: cache and chunk together exceed `config.context`, or the cache has other layers,
-                heads or rows, a different dtype or device, or no room.
+                heads or rows, or no room.
         """
         # 1. Check that cached and new tokens fit into the context. Only attention uses positions.
         past = past_length(tokens, cache, self.config)
         x = self.embed(tokens)  # (B, T, d_model)
         # 2. Apply the blocks in turn, each with its own layer of the cache. Compute the cosines and sines of
         #    these positions once: the layers share their angles.
-        rotation = None
+        where = slice(past, past + tokens.size(1)) if positions is None else positions.unsqueeze(1)
+        rotation = self.cos[where].to(x.device), self.sin[where].to(x.device)  # (…, T, d_k) each
+        mask = None if mask is None else mask.unsqueeze(1)  # (B, 1, T, T)
         for layer, block in enumerate(self.blocks):
-            rotation = rotation or rotation_of(block.self_attn, past, x)  # (T, d_k) each
-            x = block(x, cache, layer, rotation)  # (B, T, d_model)
+            x = block(x, cache, layer, rotation, mask)  # (B, T, d_model)
         # 3. Normalize, and compute the logits.
-        return self.head(self.norm(x))  # (B, T, V)
+        return self.head(self.norm(x[:, -1:] if last else x))  # (B, T, V)
+
+    def _set_rotation(self, angles: Tensor) -> None:
+        """Compute cosines and sines of all positions, where the weights are, in float32 at least."""
+        weight = next(self.parameters())
+        device = "cpu" if weight.is_meta else weight.device  # "meta" has no values
+        wide = torch.promote_types(weight.dtype, torch.float32)
+        for name, buffer in zip(("cos", "sin"), _cos_and_sin(angles), strict=True):
+            self.register_buffer(name, buffer.to(device, wide), persistent=False)  # (context, d_k)
+
+    def _apply(self, fn, recurse=True):
+        """Move or cast the model. Cosines and sines are computed again: half precision would round them."""
+        super()._apply(fn, recurse)
+        for block in self.blocks[:1]:
+            self._set_rotation(block.self_attn.angles)
+        return self

@@ -13,6 +13,8 @@ From symbols to names
 """
 
 import math
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import torch
 import torch.nn.functional as F
@@ -90,6 +92,18 @@ def sample(
     # 2. Draw. `multinomial` takes one batch dimension: flatten the others, and restore them.
     rows = probabilities.reshape(-1, logits.size(-1))  # (rows, V)
     return torch.multinomial(rows, 1, generator=generator).reshape(logits.shape[:-1])  # (…)
+
+
+@contextmanager
+def evaluating(model: nn.Module) -> Iterator[None]:
+    """Put a model in evaluation mode, and at the end every module back into its own mode."""
+    modes = {module: module.training for module in model.modules()}
+    model.eval()
+    try:
+        yield
+    finally:
+        for module, training in modes.items():
+            module.training = training
 
 
 @torch.no_grad()

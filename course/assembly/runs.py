@@ -31,10 +31,9 @@ if TYPE_CHECKING:
     from training.settings import Settings
 
 PAPERS_OWN = (PAPER, "make_model")
-LLAMA = [
-    ("variants/llama.py", "LLaMA"),
-    ("variants/grouped_query.py", "RotaryGroupedQueryAttention"),
-]
+OF_DAY_28 = {"RMSNorm": "variants/norms.py", "SwiGLU": "variants/activations.py"}
+"""What `variants/llama.py` has in one kernel, in place of these files."""
+LLAMA = [("variants/llama.py", "LLaMA"), *((file, name) for name, file in OF_DAY_28.items())]
 LANGUAGE_MODELS = {
     "paper": [
         (PAPER, name)
@@ -52,7 +51,7 @@ LANGUAGE_MODELS = {
     "llama": LLAMA,
 }
 """What a run's model is made of, by the setting `model`: the definitions that it asks for."""
-DECODING = [("variants/sampling.py", "sample"), ("variants/kv_cache.py", "Reader")]
+DECODING = [("variants/sampling.py", "sample"), ("variants/kv_cache.py", "CachedModel")]
 PUBLISHED = {
     "gpt2": [("variants/kv_cache.py", "CachedGPT"), *DECODING],
     "llama": [*LLAMA, *DECODING],
@@ -170,9 +169,10 @@ def put_in(definitions: list[tuple[str, str]], folder: Path, answers: str) -> Pu
     used = _exercises(definitions)
     files = _files(folder, used)
     module, own, filled = put_together(files, _references(definitions))
-    if "variants/llama.py" in _references(definitions):  # its own uses no part of days 29 and 31
-        parts = sys.modules["variants.grouped_query"]
-        sys.modules["variants.llama"].RotaryAttention = parts.RotaryGroupedQueryAttention  # type: ignore[attr-defined]
+    if "variants/llama.py" in _references(definitions):
+        for name in OF_DAY_28.keys() & set(own):
+            part = getattr(sys.modules[module_of(OF_DAY_28[name])], name)
+            setattr(sys.modules["variants.llama"], name, part)
     among = {name for names in used.values() for name in names}
     own = [name for name in own if name in among]
     filled = {

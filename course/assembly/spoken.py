@@ -13,6 +13,7 @@ from training.errors import Refused, TooLong
 from training.generation.generate import Sampling
 from training.models.parts import whose
 from training.models.pretrained import Classes, Pretrained, kind_of
+from variants.gpt import GPT
 
 Send = Callable[..., None]
 
@@ -57,10 +58,14 @@ def _load(answers: str, named: str, model: str) -> list[str]:
     path = Path(model)
     made = put_in(PUBLISHED[kind_of(path)], Path(answers), named)
     decoding = sys.modules["variants.kv_cache"]
+
+    class OwnGPT(decoding.CachedGPT):  # type: ignore[misc, name-defined]
+        forward = GPT.forward  # a learner's takes no cache
+
     classes = Classes(
-        gpt2=decoding.CachedGPT,
+        gpt2=OwnGPT,
         llama=getattr(made.module, "LLaMA", Classes.llama),
-        reader=decoding.Reader,
+        reader=decoding.CachedModel,
         sample=sys.modules["variants.sampling"].sample,
     )
     STAGE.model = Pretrained.load(path, "cpu", classes)

@@ -11,12 +11,12 @@ import re
 import textwrap
 import tokenize
 from collections.abc import Iterator
+from typing import cast
 
 from course.curriculum import DAYS, RAISE, Day, module_of
 from course.references.contracts import Contract, read_contracts
 from course.references.text import (
     Definition,
-    Reference,
     definition_text,
     import_lines,
     reference,
@@ -29,6 +29,7 @@ ERRORS = (
     "`Raises` lists what the reference refuses; no check tests that your code refuses it too.\n"
 )
 WIDEST = 106  # characters, for text indented by four
+WIDTH = 100  # of a line of code
 
 
 @functools.cache
@@ -45,7 +46,10 @@ def stub_text(day: Day) -> str:
         Earlier days' parts come from the reference, so you can skip a day.
         ''')
     contracts = read_contracts(day)
-    bodies = [_stub_of(definition_text(day, name), contracts) for name in day.exercises]
+    bodies = [
+        _stub_of(_without_later(definition_text(day, name), day), contracts)
+        for name in day.exercises
+    ]
     if any(re.search(r"^ +Raises:$", text, re.MULTILINE) for text in bodies):
         head += ERRORS
     parts = "\n".join(map(_folded, _earlier_parts(day)))
@@ -61,10 +65,37 @@ def _earlier_parts(day: Day) -> Iterator[str]:
         if isinstance(node, ast.ImportFrom) and node.module in files:
             source = reference(files[node.module])
             for alias in node.names:
-                yield from _described(source.definitions[alias.name], source)
+                text = _without_later(source.text(source.definitions[alias.name]), day)
+                (definition,) = ast.parse(text).body
+                yield from _described(cast(Definition, definition), text)
                 if alias.name in _base_classes(day):
                     names = ", ".join(_attributes(source.definitions[alias.name]))
                     yield f"    Attributes: {names}."
+
+
+def _without_later(text: str, day: Day) -> str:
+    """A definition without the parameters that name this day or a later one, such as `cache=None,  # day 25`,
+    or that say `# later`."""
+
+    def signature(match: re.Match[str]) -> str:
+        head, lines, tail = match[1], match[2].splitlines(), match[3]
+        marks = [re.search(r",  # (?:day (\d+)|later)", line) for line in lines]
+        left = [
+            line.partition(",  # ")[0].strip().rstrip(",")
+            for line, mark in zip(lines, marks, strict=True)
+            if mark is None or int(mark[1] or len(DAYS)) < day.number
+        ]
+        if len(left) == len(lines):
+            return match[0]
+        line = f"{head}{', '.join(left)}{tail.strip()}"
+        if len(line) <= WIDTH:
+            return line
+        indent = tail[: tail.index(")")]
+        return f"{head}\n{indent}    {', '.join(left)}\n{tail}"
+
+    return re.sub(
+        r"^( *def \w+\()\n((?: +\S.*,.*\n)+)( *\).*:)$", signature, text, flags=re.MULTILINE
+    )
 
 
 def _base_classes(day: Day) -> set[str]:
@@ -90,7 +121,7 @@ def _folded(line: str) -> str:
     return textwrap.fill(line, WIDEST, subsequent_indent=indent + further)
 
 
-def _described(definition: Definition, source: Reference) -> Iterator[str]:
+def _described(definition: Definition, source: str) -> Iterator[str]:
     """A function, or a class with its public methods: the signature of each, and what it does."""
     if isinstance(definition, ast.FunctionDef):
         yield f"{definition.name}({_arguments(definition, source)})"
@@ -141,7 +172,7 @@ def _fields(dataclass: ast.ClassDef) -> str:
     )
 
 
-def _arguments(function: ast.FunctionDef, source: Reference) -> str:
+def _arguments(function: ast.FunctionDef, source: str) -> str:
     """The arguments of a function without their types, or of a method without `self`, as they are written."""
     arguments = copy.deepcopy(function.args)
     arguments.args = [one for one in arguments.args if one.arg != "self"]
@@ -149,7 +180,7 @@ def _arguments(function: ast.FunctionDef, source: Reference) -> str:
         one.annotation = None
 
     def as_written(default: ast.expr) -> ast.expr:
-        line = source.source.splitlines()[default.lineno - 1].encode()  # columns count bytes
+        line = source.splitlines()[default.lineno - 1].encode()  # columns count bytes
         return ast.Name(line[default.col_offset : default.end_col_offset].decode())
 
     arguments.defaults = [as_written(default) for default in arguments.defaults]

@@ -264,22 +264,6 @@ def test_dropout_of_weights(answer, build, a_key_alone, dropout):
     }
 
 
-# --- Where nobody looks at the weights ------------------------------------------------------------
-
-
-@pytest.mark.watertight("a faster path through the same module must compute the same function")
-@pytest.mark.parametrize("mode", ["trained", "evaluated"])
-def test_without_keeping_weights(answer, build, nothing_to_attend_to, mode):
-    """A module with a switch `keep_weights` has the same output if the switch is off."""
-    given = nothing_to_attend_to
-    p = 0.0 if given["query"].is_cuda else 1.0  # at 1 torch's own kernel gives NaN on CUDA
-    module = build(answer.MultiHeadedAttention, given["h"], given["d_model"], p)
-    module.train(mode == "trained").keep_weights = False
-    inputs = tensors(given)
-    unmasked = {name: value for name, value in inputs.items() if name != "mask"}
-    return {"output": module(**inputs), "output without a mask": module(**unmasked)}
-
-
 # --- Gradients ------------------------------------------------------------------------------------
 
 

@@ -235,7 +235,7 @@ def test_whole_input(answer, build, config, two_texts, place):
 def test_only_this_module(answer, build, config, two_texts, place):
     """The norm of a block reads patched numbers; the residual connection around it does not."""
     model = build(GPT, config)
-    norm = model.blocks[place["layer"]].sublayer[1].norm
+    norm = model.blocks[place["layer"]].norm_2
     return patched(
         answer.patch_activation, model, two_texts, norm, (slice(None), place["position"])
     )

@@ -26,7 +26,6 @@ DTYPES = pytest.mark.parametrize(
     "dtype", [torch.float64, torch.float32, torch.float16, torch.bfloat16], ids=str
 )
 BATCHES = pytest.mark.parametrize("batch", [(), (2,), (2, 3), (2, 3, 2)], ids=str)
-KEEP = pytest.mark.parametrize("keep_weights", [True, False], ids=["kept", "fused"])
 
 # --- Day 8 · Attention ---------------------------------------------------------------------------
 
@@ -241,11 +240,9 @@ MULTI_HEAD_MASKS = pytest.mark.parametrize(
 )
 
 
-def multi_head(h=H, dropout=0.0, keep_weights=True, d_model=D_MODEL):
+def multi_head(h=H, dropout=0.0, d_model=D_MODEL):
     """A layer whose parameters, biases too, are all at random."""
-    layer = randomized(MultiHeadedAttention(h, d_model, dropout))
-    layer.keep_weights = keep_weights
-    return layer
+    return randomized(MultiHeadedAttention(h, d_model, dropout))
 
 
 def draw_multi_head(dtype=torch.float64):
@@ -261,12 +258,11 @@ def draw_multi_head_mask(shape):
     return mask
 
 
-@KEEP
 @MULTI_HEAD_MASKS
 @pytest.mark.parametrize("h", [1, 2, 4, 8])
-def test_multi_head_attention_is_torchs(h, mask_shape, keep_weights, float64):
+def test_multi_head_attention_is_torchs(h, mask_shape, float64):
     """Output and every gradient are nn.MultiheadAttention's, T_q ≠ T_k, a query without keys included."""
-    layer, inputs = multi_head(h, keep_weights=keep_weights), draw_multi_head()
+    layer, inputs = multi_head(h), draw_multi_head()
     mask = None if mask_shape is None else draw_multi_head_mask(mask_shape)
     oracle, their_inputs = torch_multi_head_attention(layer), doubled(inputs)
     expected, _ = oracle(*their_inputs, need_weights=False, attn_mask=hidden(mask, B, h, t_q=T_Q))
@@ -295,11 +291,10 @@ def test_the_weights_kept_are_torchs(h, float64):
     assert_agree(layer.weights, expected.detach())
 
 
-@KEEP
 @DTYPES
-def test_a_query_without_keys_gives_the_output_bias(dtype, keep_weights):
+def test_a_query_without_keys_gives_the_output_bias(dtype):
     """Where a query may attend to nothing the output is exactly the bias of w_o, and nothing flows back."""
-    layer = multi_head(keep_weights=keep_weights).to(dtype)
+    layer = multi_head().to(dtype)
     inputs = [tensor.detach().requires_grad_() for tensor in draw_multi_head(dtype)]
     mask = draw_multi_head_mask((B, T_Q, T_K))
     mask[0] = False
@@ -312,19 +307,17 @@ def test_a_query_without_keys_gives_the_output_bias(dtype, keep_weights):
         assert tensor.grad.isfinite().all()
         assert not tensor.grad[0].any()
     assert not inputs[0].grad[empty].any()
-    if keep_weights:
-        assert not layer.weights[0].any()
+    assert not layer.weights[0].any()
 
 
-@KEEP
 @DTYPES
 @pytest.mark.parametrize("scale", [1, 300])
-def test_both_ways_are_right_to_the_rounding_of_the_dtype(dtype, keep_weights, scale):
-    """Kept or fused, the heads are those of float64 on the same projections, overflowing scores included.
+def test_heads_are_right_to_the_rounding_of_the_dtype(dtype, scale):
+    """The heads are those of float64 on the same projections, overflowing scores included.
 
     With w_o the identity the output is the heads themselves; the bound is that of `attention`.
     """
-    layer = multi_head(1, keep_weights=keep_weights).to(dtype)
+    layer = multi_head(1).to(dtype)
     nn.init.eye_(layer.w_o.weight)
     nn.init.zeros_(layer.w_o.bias)
     inputs = [tensor.detach() for tensor in draw_multi_head(dtype)]
@@ -342,10 +335,9 @@ def test_both_ways_are_right_to_the_rounding_of_the_dtype(dtype, keep_weights, s
     assert_within(output, expected, bound)
 
 
-@KEEP
-def test_a_float16_layer_survives_scores_beyond_float16(keep_weights):
-    """Scores of ±320000 in float16: finite outputs and gradients, whichever way they are computed."""
-    layer = multi_head(1, keep_weights=keep_weights).half()
+def test_a_float16_layer_survives_scores_beyond_float16():
+    """Scores of ±320000 in float16: finite outputs and gradients."""
+    layer = multi_head(1).half()
     inputs = [(200 * tensor).detach().half().requires_grad_() for tensor in draw_multi_head()]
     query, key = layer.w_q(inputs[0]).float(), layer.w_k(inputs[1]).float()
     assert (query @ key.mT).abs().max() > 65504
@@ -355,25 +347,23 @@ def test_a_float16_layer_survives_scores_beyond_float16(keep_weights):
     assert all(tensor.grad.isfinite().all() for tensor in inputs)
 
 
-@KEEP
-def test_everything_dropped_leaves_the_output_bias(keep_weights):
+def test_everything_dropped_leaves_the_output_bias():
     """Dropout of 1 in training leaves the bias of w_o exactly, and gradients of exactly 0."""
-    layer, inputs = multi_head(dropout=1.0, keep_weights=keep_weights).double(), draw_multi_head()
+    layer, inputs = multi_head(dropout=1.0).double(), draw_multi_head()
     output = layer(*inputs, draw_multi_head_mask((B, T_Q, T_K)))
     assert torch.equal(output, layer.w_o.bias.expand_as(output))
     output.sum().backward()
     assert not any(tensor.grad.any() for tensor in inputs)
 
 
-@KEEP
-def test_dropout_drops_its_share_of_the_weights_and_scales_the_rest(keep_weights):
+def test_dropout_drops_its_share_of_the_weights_and_scales_the_rest():
     """In training a weight is dropped with probability p or divided by 1 − p; outside nothing happens.
 
     One head, values that are one-hot, and an output projection that does nothing: the output is the
     weights. The share dropped of n weights lies within 5 standard deviations, √(p(1 − p)/n) each.
     """
     t, p = 64, 0.3
-    layer = multi_head(1, p, keep_weights, d_model=t).double()
+    layer = multi_head(1, p, d_model=t).double()
     for projection in (layer.w_v, layer.w_o):
         nn.init.eye_(projection.weight)
         nn.init.zeros_(projection.bias)
@@ -393,23 +383,9 @@ def test_the_weights_kept_are_those_after_dropout():
     assert 0 < (layer.weights == 0).double().mean() < 1
 
 
-def test_fused_keeps_no_weights():
-    """With `keep_weights` False `.weights` is None again after a call, and True brings them back."""
-    layer, inputs = multi_head().double(), draw_multi_head()
-    assert layer.keep_weights is True
-    layer(*inputs)
-    layer.keep_weights = False
-    layer(*inputs)
-    assert layer.weights is None
-    layer.keep_weights = True
-    layer(*inputs)
-    assert layer.weights is not None
-
-
-@KEEP
-def test_a_layer_can_be_copied_after_a_call(keep_weights):
+def test_a_layer_can_be_copied_after_a_call():
     """A deep copy after a call gives the same output and shares no parameter."""
-    layer, inputs = multi_head(keep_weights=keep_weights).double(), draw_multi_head()
+    layer, inputs = multi_head().double(), draw_multi_head()
     output = layer(*inputs)
     twin = copy.deepcopy(layer)
     assert torch.equal(twin(*inputs), output)

@@ -37,7 +37,6 @@ from implementation import (
 
 VOCAB, B, T, D_MODEL, H = 9, 3, 4, 8, 2
 NAN = float("nan")
-KEEP = pytest.mark.parametrize("keep_weights", [True, False], ids=["kept", "fused"])
 SEARCHES = pytest.mark.parametrize("search", [greedy_decode, beam_search])
 
 
@@ -46,10 +45,8 @@ def refused(*named):
     return pytest.raises(ValueError, match=".*".join(re.escape(str(part)) for part in named))
 
 
-def multi_head(keep_weights=True):
-    layer = MultiHeadedAttention(H, D_MODEL, 0.0)
-    layer.keep_weights = keep_weights
-    return layer
+def multi_head():
+    return MultiHeadedAttention(H, D_MODEL, 0.0)
 
 
 def model():
@@ -232,10 +229,9 @@ def test_heads_that_do_not_divide_are_refused(h, d_model):
         make_model(VOCAB, VOCAB, 1, d_model, 16, h)
 
 
-@KEEP
-def test_nothing_to_attend_to_or_from(keep_weights):
+def test_nothing_to_attend_to_or_from():
     """No sequences, no queries and no keys are all defined: empty results, and the output bias."""
-    layer, x = multi_head(keep_weights), torch.randn(B, T, D_MODEL)
+    layer, x = multi_head(), torch.randn(B, T, D_MODEL)
     assert layer(x[:0], x[:0], x[:0]).shape == (0, T, D_MODEL)
     assert layer(x[:, :0], x, x).shape == (B, 0, D_MODEL)
     output = layer(x, x[:, :0], x[:, :0], seen(B, 1, 0))
@@ -300,13 +296,9 @@ def test_an_empty_batch_has_empty_states(norm, rows, s, t):
     assert transformer.generator(states).shape == (rows, t, VOCAB)
 
 
-@KEEP
-def test_rows_of_nothing_but_padding_are_finite(keep_weights):
+def test_rows_of_nothing_but_padding_are_finite():
     """A source and a target of only padding give finite states and gradients, in a batch with others."""
     transformer = model()
-    for module in transformer.modules():
-        if isinstance(module, MultiHeadedAttention):
-            module.keep_weights = keep_weights
     src, tgt = ids(B, T), ids(B, T)
     src[1], tgt[1] = 0, 0
     batch = Batch(src, tgt)

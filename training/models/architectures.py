@@ -20,11 +20,10 @@ import implementation
 from training.data.vocabulary import PAD, Languages
 from training.errors import Refused
 from training.models.base_model import Base
+from training.models.fused import fuse
 from training.models.parts import REFERENCES, Parts
 from training.settings import Settings
-from variants.fused import fuse
 from variants.gpt import GPTConfig
-from variants.instruction import Packed, packed_logits
 from variants.rope_scaling import stretch
 from variants.shipping import quantize_model
 
@@ -141,7 +140,7 @@ def _of_variants(
         model = parts.LLaMA(parts.LLaMAConfig(**sizes, n_kv_heads=kv_heads))
         _start_by_width(model)
     model.generator = nn.LogSoftmax(dim=-1)
-    return fuse(model, settings.fused)
+    return model
 
 
 def _of_a_base(settings: Settings, parts: ModuleType, base: Base) -> Model:
@@ -244,10 +243,8 @@ class Objective(nn.Module):
         if source is None:
             if labels is None:
                 target, labels = target[:, :-1], target[:, 1:]
-            if positions is None or mask is None:
-                states = self.model(target)
-            else:
-                states = packed_logits(self.model, Packed(target, labels, positions, mask))
+            how = {} if mask is None else {"positions": positions, "mask": mask}
+            states = self.model(target, **how)
             log_probs = self.model.generator(states)  # (B, T, V)
             plain = nn.functional.nll_loss(
                 log_probs.flatten(0, 1), labels.flatten(), reduction="sum"

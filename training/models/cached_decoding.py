@@ -15,11 +15,10 @@ from torch import Tensor, nn
 
 from implementation import attention
 from training.generation.generate import Ask
-from training.models.architectures import Model, state_of, with_weights
+from training.models.architectures import Model
 from training.models.parts import REFERENCES, Parts
 from training.settings import Settings
-from variants.fused import fuse, last_alone
-from variants.kv_cache import CachedGPT, KVCache, Reader, new_cache
+from variants.kv_cache import CachedModel, KVCache, new_cache
 from variants.onnx_export import OnnxModel
 
 
@@ -37,21 +36,18 @@ def reader(model: Model, settings: Settings, parts: Parts, context: int | None =
         return model  # which keeps what it has read by itself
     cached = with_a_cache(model, settings, parts)
     if cached is not None:
-        return Reader(last_alone(cached), context)
+        return CachedModel(cached, context)
     if parts is not REFERENCES[settings.model]:
         return lambda tokens: model.generator(model(tokens))
-    return Reader(_CachedLanguageModel(model, settings), settings.context)
+    return CachedModel(_CachedLanguageModel(model, settings), settings.context)
 
 
 def with_a_cache(model: Model, settings: Settings, parts: Parts) -> Any:
     """Return a GPT or a LLaMA that can be called as `model(tokens, cache)`; None for any other model."""
-    if settings.model == "llama" and not isinstance(model, OnnxModel):
-        return model
-    if settings.model != "gpt" or parts is not REFERENCES["gpt"] or isinstance(model, OnnxModel):
+    if isinstance(model, OnnxModel):
         return None
-    cached = with_weights(CachedGPT(model.config), state_of(model))
-    cached.to(next(model.parameters()).device).eval()
-    return fuse(cached, settings.fused)
+    own_gpt = settings.model == "gpt" and parts is not REFERENCES["gpt"]  # `forward(tokens)` alone
+    return None if settings.model == "paper" or own_gpt else model
 
 
 @dataclass(frozen=True)

@@ -15,10 +15,10 @@ from training.data.vocabulary import Languages, languages_from_json
 from training.errors import Refused
 from training.models.architectures import Model
 from training.models.cached_decoding import reader
+from training.models.fused import fuse
 from training.models.parts import Parts
 from training.settings import Settings, from_yaml
-from variants.fused import fuse
-from variants.kv_cache import Reader
+from variants.kv_cache import CachedModel
 from variants.onnx_export import NEEDED, OnnxModel, export
 
 ENDING = ".onnx"
@@ -55,14 +55,14 @@ def write(path: Path, model: Model, settings: Settings, languages: Languages, pa
 
     # Operation by operation, as every runtime of ONNX knows them.
     asked = reader(fuse(model, False), settings.but({"fused": False}), parts)
-    cached = isinstance(asked, Reader)
+    cached = isinstance(asked, CachedModel)
     try:
         with (
             tempfile.TemporaryDirectory() as folder,
             parts.attribute_errors("cannot be written as ONNX."),
         ):
             draft = Path(folder) / "model.onnx"
-            export(asked.model if isinstance(asked, Reader) else model, draft, cache=cached)
+            export(asked.model if isinstance(asked, CachedModel) else model, draft, cache=cached)
             written = onnx.load(draft)
         _forget_the_making(written)
         for key, text in (

@@ -36,9 +36,8 @@ from training.models.model_folder import (
     special_tokens,
 )
 from variants import hugging_face
-from variants.fused import fuse, last_alone
-from variants.gpt import GPTConfig
-from variants.kv_cache import CachedGPT, Reader
+from variants.gpt import GPT, GPTConfig
+from variants.kv_cache import CachedModel
 from variants.llama import LLaMA, LLaMAConfig
 from variants.rope_scaling import stretch
 from variants.sampling import sample
@@ -50,9 +49,9 @@ LEAST_REPLY = 64  # tokens that a reply must have room for
 class Classes:
     """The classes with which a published model is computed."""
 
-    gpt2: Callable[[Any], Model] = CachedGPT
+    gpt2: Callable[[Any], Model] = GPT
     llama: Callable[[Any], Model] = LLaMA
-    reader: Callable[[Model, int], Ask] = Reader
+    reader: Callable[[Model, int], Ask] = CachedModel
     sample: Sample = sample
 
 
@@ -104,7 +103,7 @@ class Pretrained:
             stretch(model, found.divisors)
         where = pick(device)
         return cls(
-            fuse(model.to(where).eval()),
+            model.to(where).eval(),
             found.tokenizer,
             found.ends,
             where,
@@ -123,7 +122,7 @@ class Pretrained:
         model, divisors = _model(folder, config, classes)
         where = pick(device)
         return cls(
-            fuse(model.to(where).eval()),
+            model.to(where).eval(),
             tokenizer,
             end_tokens(folder, config, tokenizer),
             where,
@@ -178,7 +177,7 @@ class Pretrained:
         context = self.model.config.context
         known = len(self._read)
         if self._ask is None or not 0 < known < len(ids) or ids[:known] != self._read:
-            self._ask = self.classes.reader(last_alone(self.model), context)
+            self._ask = self.classes.reader(self.model, context)
         ask = self._ask
 
         def reading(seen: Tensor) -> Tensor:

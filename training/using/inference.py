@@ -27,10 +27,10 @@ from training.models.architectures import build, with_weights
 from training.models.attention_weights import self_attention
 from training.models.base_model import Base
 from training.models.cached_decoding import CachedEncoderDecoder, reader
+from training.models.fused import fuse
 from training.models.parts import REFERENCES, Parts, PartsProvider, parts_of
 from training.progress import OnProgress, no_progress
 from training.settings import Settings
-from variants.fused import fuse
 from variants.onnx_export import OnnxModel
 
 MARGIN = 50  # tokens that a translation may be longer than its source: Vaswani et al. 2017, §6.1

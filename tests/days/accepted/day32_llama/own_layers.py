@@ -32,8 +32,8 @@ class OwnBlock(LLaMABlock):
         return attention.w_o(heads.transpose(1, 2).reshape(x.shape))
 
     def forward(self, x, cache=None, layer=0):
-        x = x + self.attend(self.sublayer[0].norm(x), cache, layer)
-        inner, network = self.sublayer[1].norm(x), self.feed_forward
+        x = x + self.attend(self.attention_norm(x), cache, layer)
+        inner, network = self.ffn_norm(x), self.feed_forward
         return x + network.w_down(F.silu(network.w_gate(inner)) * network.w_up(inner))
 
 

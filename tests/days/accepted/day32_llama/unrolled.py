@@ -38,9 +38,8 @@ class LLaMA(nn.Module):
             raise ValueError("too many tokens")
         x = F.embedding(tokens, self.embed.weight)
         for layer, block in enumerate(self.blocks):
-            around_attention, around_network = block.sublayer
-            x = x + block.self_attn(around_attention.norm(x), cache, layer)
-            x = x + block.feed_forward(around_network.norm(x))
+            x = x + block.self_attn(block.attention_norm(x), cache, layer)
+            x = x + block.feed_forward(block.ffn_norm(x))
         wide = x.to(torch.promote_types(x.dtype, torch.float32))
         root = torch.sqrt(wide.pow(2).mean(-1, keepdim=True) + self.config.eps)
         normed = (wide / root * self.norm.gain).to(x.dtype)
