@@ -31,7 +31,7 @@ import torch.nn.functional as F
 
 from course.curriculum import DAYS, ROOT
 from variants.gpt import GPT, GPTConfig
-from variants.kv_cache import CachedGPT, new_cache
+from variants.kv_cache import new_cache
 
 Curve = dict[int, Callable[[], float]]
 """What returns the seconds of one call, by size."""
@@ -56,7 +56,7 @@ def step() -> dict[str, Curve]:
 
 def decoding() -> dict[str, Curve]:
     """Return the computation of one more token, by the number of tokens before it."""
-    model = CachedGPT(GPTConfig(1000, 2049, 4, 4, 256, 1024, dropout=0.0)).eval()
+    model = GPT(GPTConfig(1000, 2049, 4, 4, 256, 1024, dropout=0.0)).eval()
     model.requires_grad_(False)
     cache, text = new_cache(model.config, 1, 2049), torch.randint(1000, (1, 2049))
     cache.keys.normal_()

@@ -28,6 +28,7 @@ the bytes that the forward pass allocates and does not free, and take at most 1.
 
 from __future__ import annotations
 
+import copy
 import statistics
 import weakref
 from collections.abc import Callable
@@ -37,13 +38,13 @@ from typing import Any
 import frame
 import torch
 import torch.nn.functional as F
-from torch import Tensor
+from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from implementation import attention, subsequent_mask
 from variants.activations import SwiGLU
-from variants.efficient import CheckpointedGPT
+from variants.efficient import Checkpointed
 from variants.gpt import GPT, GPTConfig
 from variants.linear import linear_attention
 from variants.mamba import Mamba, MambaConfig
@@ -114,8 +115,10 @@ def experts() -> dict[str, Act]:
 
 def checkpoints(rounds: int) -> tuple[float, float]:
     """Print and return the share of the bytes that checkpoints keep, and how many times as long they take."""
-    models = {"all kept": GPT(GPT_CONFIG), "checkpoints": CheckpointedGPT(GPT_CONFIG)}
-    models["checkpoints"].load_state_dict(models["all kept"].state_dict())
+    kept = GPT(GPT_CONFIG)
+    checkpointed = copy.deepcopy(kept)
+    checkpointed.blocks = nn.ModuleList(map(Checkpointed, checkpointed.blocks))
+    models = {"all kept": kept, "checkpoints": checkpointed}
     tokens = torch.randint(GPT_CONFIG.vocab, (4, GPT_CONFIG.context + 1))
 
     def loss_of(model: GPT) -> Tensor:

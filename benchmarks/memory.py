@@ -25,7 +25,7 @@ from training.data.vocabulary import Languages, Symbols
 from training.models.architectures import Objective, build, recompute_layers
 from training.models.peak_memory import inference_peak, sizes_of, training_peak
 from training.settings import MODELS, Settings
-from variants.kv_cache import CachedGPT, new_cache
+from variants.kv_cache import new_cache
 from variants.memory import Step
 
 DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
@@ -138,12 +138,8 @@ def infer(settings: Settings, vocab: int, step: Step) -> tuple[int, int]:
 
 
 def made(settings: Settings, vocab: int) -> Any:
-    """Return the model that `course train` builds, with GPT-2 able to use a cache, which costs nothing."""
+    """Return the model that `course train` builds."""
     model = build(settings, Languages(None, Symbols(tuple(map(str, range(vocab))), " "), None))
-    if settings.model == "gpt":
-        cached = CachedGPT(model.config)
-        cached.generator = model.generator
-        model = cached
     if settings.recompute:
         recompute_layers(model)
     return model.to(DEVICE)

@@ -84,10 +84,10 @@ class Step:
     dropped: int = (
         0  # with dropout: s on the CPU, which stores factors, 1 on a GPU, which stores flags
     )
-    fused: bool = False  # after `fuse` of `fused.py`, on the CPU: attention stores no weights
-    recompute: bool = (
-        False  # store only the inputs of layers (Chen et al. 2016, §4), as `CheckpointedGPT`
+    fused: bool = (
+        False  # the paper's model in PyTorch's kernels, on the CPU: attention stores no weights
     )
+    recompute: bool = False  # store only the inputs of layers (Chen et al. 2016, §4)
 
     def __post_init__(self) -> None:
         if self.fused and self.dropped:
@@ -140,10 +140,12 @@ def moments(sizes: Sizes, number: int = 4) -> int:
 
 
 def tables(sizes: Sizes, number: int = 4) -> int:
-    """Return the bytes of buffers: the paper's 5000 · d sines, LLaMA's context · d_k / 2 float64 angles."""
+    """Return the bytes of buffers: the paper's 5000 · d sines; LLaMA's context · 2 d_k cosines and sines, and
+    context · d_k / 2 float64 angles."""
     if sizes.model == "paper":
         return POSITIONS * sizes.d_model * number
-    return sizes.context * (sizes.d_model // sizes.heads // 2) * WIDE * (sizes.model == "llama")
+    d_k = sizes.d_model // sizes.heads
+    return sizes.context * (2 * d_k * number + d_k // 2 * WIDE) * (sizes.model == "llama")
 
 
 def kv_cache(sizes: Sizes, batch: int, tokens: int, number: int = 4) -> int:
@@ -165,22 +167,22 @@ def layer_activations(sizes: Sizes, step: Step) -> dict[str, int]:
         masks         2 T²                  bools, for scores and for weights; paper, not fused
         feed-forward  B T f s · 1           ReLU: its output, the input of w_2; 2 with dropout
                                 2           GELU: its input and output
-                                5           SwiGLU: W x, σ(W x), Swish, V x, product; fused: 4, no σ
-        norms         B T (6 d + 2) s       two LayerNorms: input, centered and normalized; 1 / std
-                      B T (2 d + 4) s       fused: input, mean and 1 / std
+                                4           SwiGLU: W x, Swish, V x, product
+        norms         B T (6 d + 2) s       two LayerNorms, paper: input, centered and normalized; 1 / std
+                      B T (2 d + 4) s       GPT-2, and paper if fused: input, mean and 1 / std
                       B T (4 d + 2) s       two RMSNorms: input and normalized; 1 / rms
         dropout       B T 2 d m + B h T² m  of both sublayers, and of the weights; paper: + B T f m
 
     For GPT-2 with f = 4 d, s = 2 and m = 1 this is the B T d (34 + 5 h T / d) of Korthikanti et al. 2022,
-    *Reducing Activation Recomputation in Large Transformer Models*, eq. 1, plus the masks and what this
-    norm stores in addition to its input, B T (4 d + 2) s.
+    *Reducing Activation Recomputation in Large Transformer Models*, eq. 1, plus the mean and 1 / std of both
+    norms, 4 B T s.
     """
     rows, d, f = step.batch * step.tokens, sizes.d_model, sizes.d_ff
     square, s, m = step.tokens**2, step.number, step.dropped
     pairs = step.batch * sizes.heads * square
     llama, paper = sizes.model == "llama", sizes.model == "paper"
     written = paper and not step.fused  # GPT-2 and LLaMA call PyTorch's kernel as they are
-    hidden = 5 - step.fused if llama else 1 + bool(m) if paper else 2
+    hidden = 4 if llama else 1 + bool(m) if paper else 2
     if written or m:
         kept = 2 * pairs * s + 2 * rows * d * s * (step.batch == 1 and not written)
     else:
@@ -200,18 +202,20 @@ def _norm(sizes: Sizes, step: Step) -> int:
     """Return the bytes that autograd stores of one norm."""
     if sizes.model == "llama":
         each = 2 * sizes.d_model + 1
+    elif sizes.model == "gpt" or step.fused:
+        each = sizes.d_model + 2
     else:
-        each = sizes.d_model + 2 if step.fused else 3 * sizes.d_model + 1
+        each = 3 * sizes.d_model + 1
     return step.batch * step.tokens * each * step.number
 
 
 def outer_activations(sizes: Sizes, step: Step) -> dict[str, int]:
     """Return the bytes that autograd stores outside the layers.
 
-    ids           8 B (T + 1) + 8 B T   tokens, and a copy as targets. GPT-2, not fused: + 8 T
-    angles        2 T d_k s             LLaMA: cosines and sines; recomputed: none
+    ids           8 B (T + 1) + 8 B T   tokens, and a copy as targets. GPT-2: + 8 T
     dropout       B T d m               of the embedding; not LLaMA
-    norm          B T (3 d + 1) s       the last LayerNorm, if there is one; fused: B T (d + 2) s
+    norm          B T (3 d + 1) s       the paper's last LayerNorm, if there is one
+                  B T (d + 2) s         GPT-2's, and the paper's if fused
                   B T (2 d + 1) s       the last RMSNorm
     head          B T (d + V) s         its input, and the log-probabilities
     sum           s                     the total weight of the targets
@@ -219,10 +223,9 @@ def outer_activations(sizes: Sizes, step: Step) -> dict[str, int]:
     rows, d, s = step.batch * step.tokens, sizes.d_model, step.number
     llama = sizes.model == "llama"
     copied = rows if step.batch > 1 else 0
-    ids = step.batch + rows + copied + step.tokens * (sizes.model == "gpt" and not step.fused)
+    ids = step.batch + rows + copied + step.tokens * (sizes.model == "gpt")
     return {
         "ids": ids * INDEX,
-        "angles": 2 * step.tokens * (d // sizes.heads) * s * (llama and not step.recompute),
         "dropout": 0 if llama else rows * d * step.dropped,
         "norm": _norm(sizes, step) * sizes.last_norm,
         "head": rows * (d + sizes.vocab) * s,

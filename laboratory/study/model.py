@@ -9,7 +9,13 @@ from typing import Any, cast
 import torch
 from torch import Tensor, nn
 
-from implementation import Embeddings, Generator, LayerNorm, PositionalEncoding
+from implementation import (
+    Embeddings,
+    Generator,
+    LayerNorm,
+    PositionalEncoding,
+    SublayerConnection,
+)
 from laboratory.study.layers import (
     LONGEST,
     AlibiBias,
@@ -30,7 +36,6 @@ from training.data.vocabulary import Languages
 from training.errors import Refused
 from training.settings import Settings
 from variants.activations import SwiGLU
-from variants.gpt import Block
 from variants.latent import QKNorm
 from variants.mamba import MambaBlock, MambaConfig
 from variants.moe import MixtureOfExperts, load_balancing_loss
@@ -215,8 +220,16 @@ def _blocks(recipe: Recipe, settings: Settings) -> list[nn.Module]:
     return blocks
 
 
-class SerialBlock(Block):
+class SerialBlock(nn.Module):
     """A block of day 23 with its norms before the sublayers or after the additions."""
+
+    def __init__(
+        self, size: int, attention: nn.Module, network: nn.Module, dropout: float, norm: str
+    ):
+        super().__init__()
+        self.self_attn = attention
+        self.feed_forward = network
+        self.sublayer = nn.ModuleList(SublayerConnection(size, dropout, norm) for _ in range(2))
 
     def forward(self, x: Tensor) -> Tensor:
         """From `(B, T, d_model)` to the same shape."""
@@ -228,11 +241,10 @@ def _serial(
     recipe: Recipe, settings: Settings, attention: nn.Module, network: nn.Module
 ) -> SerialBlock:
     """Attention, then the feed-forward network, with these norms."""
-    block: Any = SerialBlock(settings.d_model, attention, network, settings.dropout)
+    block = SerialBlock(settings.d_model, attention, network, settings.dropout, settings.norm)
     for connection in block.sublayer:
         connection.norm = _norm(recipe, settings.d_model)
-        connection.pre = settings.norm == "pre"
-    return block  # type: ignore[no-any-return]
+    return block
 
 
 def _mamba(recipe: Recipe, settings: Settings) -> MambaBlock:

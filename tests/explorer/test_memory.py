@@ -13,7 +13,7 @@ from explorer.memory import DTYPES, MODELS, cache_bytes, of_sizes, parameters, s
 from tests.browser import sync_api
 from tests.explorer.conftest import View
 from variants.gpt import GPT, GPTConfig
-from variants.kv_cache import CachedGPT, new_cache
+from variants.kv_cache import new_cache
 from variants.llama import LLaMA, LLaMAConfig
 
 Open = Callable[..., sync_api.Page]
@@ -44,7 +44,7 @@ def test_what_a_real_cache_holds(
 def test_what_a_model_leaves_in_its_cache() -> None:
     config = GPTConfig(vocab=9, context=8, n_layers=2, n_heads=2, d_model=8, d_ff=8)
     cache = new_cache(config, 3, 5)
-    CachedGPT(config)(torch.zeros(3, 5, dtype=torch.long), cache)
+    GPT(config)(torch.zeros(3, 5, dtype=torch.long), cache)
     expected = cache.keys.nbytes + cache.values.nbytes
     assert cache_bytes(config, 2, 3, 5, torch.float32) == expected
 
