@@ -20,7 +20,7 @@ What is imported from them below:
             Map `(…, d_model)` to the same shape and dtype.
     GPTConfig(vocab=50257, context=1024, n_layers=12, n_heads=12, d_model=768, d_ff=3072, dropout=0.1)
         The sizes of a GPT; by default those of the smallest GPT-2, which has 124 million parameters.
-    LayerNorm(features, eps=1e-5)
+    LayerNorm
         Apply the LayerNorm of day 11, in one kernel of PyTorch.
         called with (x)
             Normalize the last axis, then scale and shift it.

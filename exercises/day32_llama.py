@@ -25,7 +25,7 @@ What is imported from them below:
     LLaMAConfig(vocab=32000, context=2048, n_layers=32, n_heads=32, n_kv_heads=32, d_model=4096, d_ff=11008,
             eps=1e-06, base=10000.0)
         The sizes of a LLaMA.
-    RMSNorm(features, eps)
+    RMSNorm
         Apply the RMSNorm of day 28, in one kernel of PyTorch.
         called with (x)
             Normalize the last axis, then scale it.

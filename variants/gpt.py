@@ -28,6 +28,8 @@ import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
+import implementation
+
 
 @dataclass(frozen=True)
 class GPTConfig:
@@ -124,14 +126,8 @@ class FeedForward(nn.Module):
         return self.w_2(F.gelu(self.w_1(x), approximate="tanh"))  # (…, d_model)
 
 
-class LayerNorm(nn.Module):
+class LayerNorm(implementation.LayerNorm):
     """Apply the LayerNorm of day 11, in one kernel of PyTorch."""
-
-    def __init__(self, features: int, eps: float = 1e-5):
-        super().__init__()
-        self.gain = nn.Parameter(torch.ones(features))
-        self.bias = nn.Parameter(torch.zeros(features))
-        self.eps = eps
 
     def forward(self, x: Float[Tensor, "*batch features"]) -> Float[Tensor, "*batch features"]:
         """Normalize the last axis, then scale and shift it."""

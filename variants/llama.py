@@ -25,6 +25,7 @@ import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
+from variants import activations, norms
 from variants.grouped_query import GroupedQueryAttention
 from variants.kv_cache import KVCache, past_length
 from variants.rope import rope_angles
@@ -123,27 +124,16 @@ class RotaryAttention(GroupedQueryAttention):
         return self.w_o(heads.transpose(1, 2).flatten(-2))  # (B, T, d_model)
 
 
-class RMSNorm(nn.Module):
+class RMSNorm(norms.RMSNorm):
     """Apply the RMSNorm of day 28, in one kernel of PyTorch."""
-
-    def __init__(self, features: int, eps: float):
-        super().__init__()
-        self.gain = nn.Parameter(torch.ones(features))
-        self.eps = eps
 
     def forward(self, x: Float[Tensor, "*batch features"]) -> Float[Tensor, "*batch features"]:
         """Normalize the last axis, then scale it."""
         return F.rms_norm(x, self.gain.shape, self.gain, self.eps)
 
 
-class SwiGLU(nn.Module):
+class SwiGLU(activations.SwiGLU):
     """Apply the gated feed-forward network of day 28: FFN(x) = (Swish(x W) ⊗ x V) W₂."""
-
-    def __init__(self, d_model: int, d_ff: int):
-        super().__init__()
-        self.w_gate = nn.Linear(d_model, d_ff, bias=False)
-        self.w_up = nn.Linear(d_model, d_ff, bias=False)
-        self.w_down = nn.Linear(d_ff, d_model, bias=False)
 
     def forward(self, x: Float[Tensor, "*batch d_model"]) -> Float[Tensor, "*batch d_model"]:
         """Transform each position on its own."""

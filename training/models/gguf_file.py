@@ -38,12 +38,12 @@ NAMES = {
     "output.weight": "head.weight",
 }
 LAYER_NAMES = {
-    "attn_norm.weight": "sublayer.0.norm.gain",
+    "attn_norm.weight": "attention_norm.gain",
     "attn_q.weight": "self_attn.w_q.weight",
     "attn_k.weight": "self_attn.w_k.weight",
     "attn_v.weight": "self_attn.w_v.weight",
     "attn_output.weight": "self_attn.w_o.weight",
-    "ffn_norm.weight": "sublayer.1.norm.gain",
+    "ffn_norm.weight": "ffn_norm.gain",
     "ffn_gate.weight": "feed_forward.w_gate.weight",
     "ffn_up.weight": "feed_forward.w_up.weight",
     "ffn_down.weight": "feed_forward.w_down.weight",
