@@ -220,8 +220,11 @@ class GPT(nn.Module):
                 f"tokens must be at most context = {self.config.context} long, got {past + tokens.size(1)}"
             )
         # 1. Look up the tokens and their positions, add, and apply dropout to the sum.
-        if positions is None:
-            positions = torch.arange(past, past + tokens.size(1), device=tokens.device)  # (T,)
+        positions = (
+            torch.arange(past, past + tokens.size(1), device=tokens.device)  # (T,)
+            if positions is None
+            else positions
+        )
         x = self.dropout(self.embed(tokens) + self.positions(positions))  # (B, T, d_model)
         # 2. Through the blocks in turn, then through the final norm.
         how = {} if mask is None else {"mask": mask.unsqueeze(1)}
@@ -229,6 +232,8 @@ class GPT(nn.Module):
             if cache is not None:
                 how |= {"cache": cache, "layer": layer}
             x = block(x, **how)  # (B, T, d_model)
-        x = self.norm(x[:, -1:] if last else x)  # (B, T, d_model)
+        if last:
+            x = x[:, -1:]  # (B, 1, d_model)
+        x = self.norm(x)  # (B, T, d_model)
         # 3. The logit of a token is the product of the state with the token's embedding.
         return F.linear(x, self.embed.weight)  # (B, T, V)

@@ -232,8 +232,10 @@ class LLaMA(nn.Module):
         mask = None if mask is None else mask.unsqueeze(1)  # (B, 1, T, T)
         for layer, block in enumerate(self.blocks):
             x = block(x, cache, layer, rotation, mask)  # (B, T, d_model)
+        if last:
+            x = x[:, -1:]  # (B, 1, d_model)
         # 3. Normalize, and compute the logits.
-        return self.head(self.norm(x[:, -1:] if last else x))  # (B, T, V)
+        return self.head(self.norm(x))  # (B, T, V)
 
     def _set_rotation(self, angles: Tensor) -> None:
         """Compute cosines and sines of all positions, where the weights are, in float32 at least."""
