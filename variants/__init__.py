@@ -43,9 +43,7 @@ Each file replaces one part of the Transformer of `implementation.py`, or of an 
                                                             samples and a vote              Wang 2023
     50   inside.py          the final prediction alone      a prediction after each layer   Olsson 2022
 
-`llama.py` repeats a few lines of `grouped_query.py` and `rope.py`, so that it can be read alone.
-
 Without a day: `rope_scaling.py` (angles for longer texts), `train_gpt.py` (a training loop in one file),
-`fused.py` and `flash_triton.py` (fast kernels), `hugging_face.py` (published weights), `memory.py`
+`flash_triton.py` (a fast kernel), `hugging_face.py` (published weights), `memory.py`
 (formulas for memory), `onnx_export.py` (files that run without this code).
 """

@@ -115,6 +115,25 @@ def test_tied_weights_are_one():
     assert "generator.proj.weight" not in weights_of(pair)
 
 
+@pytest.mark.parametrize("kind", ["gpt", "llama"])
+def test_norms_of_older_runs_are_loaded(kind):
+    """Their names were those of day 12's connections."""
+    settings = small("shakespeare", model=kind, layers=2, dropout=0.0)
+    torch.manual_seed(1)
+    model, other = build(settings, ALONE), build(settings, ALONE)
+    names = {"norm_1": 0, "norm_2": 1, "attention_norm": 0, "ffn_norm": 1}
+    older = weights_of(model)
+    for new, number in names.items():
+        older = {
+            name.replace(f".{new}.", f".sublayer.{number}.norm."): weight.clone()
+            for name, weight in older.items()
+        }
+    assert any("sublayer" in name for name in older)
+    put_weights(other, older)
+    text = torch.randint(len(WORDS), (2, 6))
+    assert torch.equal(other(text), model(text))
+
+
 def test_gpt_and_llama_are_the_variants():
     """Their loss is the cross-entropy of the reference's logits, and their sizes are the settings'."""
     _, target = rows()

@@ -8,6 +8,7 @@ their logits.
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import replace
 from types import ModuleType
 from typing import Any
@@ -298,10 +299,22 @@ def put_weights(model: Model, weights: dict[str, Tensor]) -> None:
     Raises:
         Refused: the names or shapes are not the model's.
     """
+    weights = _renamed(model, weights)
     _refuse_another(model, weights)
     with torch.no_grad():
         for name, parameter in weights_of(model).items():
             parameter.copy_(weights[name])
+
+
+def _renamed(model: Model, weights: dict[str, Tensor]) -> dict[str, Tensor]:
+    """Weights with the present names of the norms in a block of GPT-2 or LLaMA: older runs have others."""
+    block = next(iter(getattr(model, "blocks", ())), None)
+    for names in (("norm_1", "norm_2"), ("attention_norm", "ffn_norm")):
+        if hasattr(block, names[0]):
+            for number, new in enumerate(names):
+                old = re.compile(rf"^(blocks\.\d+\.)sublayer\.{number}\.norm")
+                weights = {old.sub(rf"\1{new}", name): weight for name, weight in weights.items()}
+    return weights
 
 
 def state_of(model: Model) -> dict[str, Tensor]:
@@ -329,6 +342,7 @@ def with_weights(model: Model, weights: dict[str, Tensor]) -> Model:
         put_weights(model, weights)
         return model
     small = quantize_model(model)
+    weights = _renamed(model, weights)
     shapes, given = (
         {name: tuple(weight.shape) for name, weight in some.items()}
         for some in (state_of(small), weights)
