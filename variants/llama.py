@@ -25,7 +25,8 @@ import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from variants import activations, norms
+import variants.activations
+import variants.norms
 from variants.grouped_query import GroupedQueryAttention
 from variants.kv_cache import KVCache, past_length
 from variants.rope import rope_angles
@@ -124,7 +125,7 @@ class RotaryAttention(GroupedQueryAttention):
         return self.w_o(heads.transpose(1, 2).flatten(-2))  # (B, T, d_model)
 
 
-class RMSNorm(norms.RMSNorm):
+class RMSNorm(variants.norms.RMSNorm):
     """Apply the RMSNorm of day 28, in one kernel of PyTorch."""
 
     def forward(self, x: Float[Tensor, "*batch features"]) -> Float[Tensor, "*batch features"]:
@@ -132,7 +133,7 @@ class RMSNorm(norms.RMSNorm):
         return F.rms_norm(x, self.gain.shape, self.gain, self.eps)
 
 
-class SwiGLU(activations.SwiGLU):
+class SwiGLU(variants.activations.SwiGLU):
     """Apply the gated feed-forward network of day 28: FFN(x) = (Swish(x W) ⊗ x V) W₂."""
 
     def forward(self, x: Float[Tensor, "*batch d_model"]) -> Float[Tensor, "*batch d_model"]:

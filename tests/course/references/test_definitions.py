@@ -166,7 +166,7 @@ def test_references_are_cut_to_earlier_days():
 FIRST_NEEDED = {
     42: {"implementation", "variants.gpt", "variants.sampling", "variants.kv_cache"},
     43: {"variants.norms", "variants.rope"},
-    45: {"variants.activations", "variants.llama"},
+    50: {"variants.activations", "variants.grouped_query", "variants.llama"},
 }
 
 
