@@ -185,11 +185,11 @@ def in_transformers(ours: Any, prompt: Tensor, new: int) -> Act:
     """Return an act that generates with the same weights in `transformers`."""
     from transformers import LlamaConfig, LlamaForCausalLM
 
-    from training.using.hugging_face_folder import _llama
+    from training.using.hugging_face_folder import llama_settings
     from variants.hugging_face import llama_published
 
     with prompt.device:
-        theirs = LlamaForCausalLM(LlamaConfig(**_llama(ours.config, None)))
+        theirs = LlamaForCausalLM(LlamaConfig(**llama_settings(ours.config, None)))
     theirs.load_state_dict(llama_published(ours.state_dict()))
     theirs.to(ours.embed.weight.dtype).eval()
     asked = {"do_sample": False, "min_new_tokens": new, "max_new_tokens": new, "pad_token_id": 0}

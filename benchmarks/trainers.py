@@ -54,8 +54,8 @@ def trained(
     task: Any = RandomTokens(vocabulary, asked.batch, asked.context)
     nowhere = Run(Path(tempfile.gettempdir()) / "no run")  # a step writes nothing
     trainer = Trainer(asked, task, nowhere, ProcessContext(here.device))
-    batches = trainer._groups()
-    return trainer, lambda: trainer._step(next(batches), Window())
+    batches = trainer.groups()
+    return trainer, lambda: trainer.step(next(batches), Window())
 
 
 def nanogpt_step(here: Here, trainer: Trainer) -> Act:
@@ -71,7 +71,7 @@ def nanogpt_step(here: Here, trainer: Trainer) -> Act:
     optimizer = model.configure_optimizers(0.1, 6e-4, (0.9, 0.95), kind)
     if asked.compile:
         model.compile()
-    batches = trainer._groups()
+    batches = trainer.groups()
 
     def step() -> None:
         tokens = next(batches)[0].to(here.device).target

@@ -9,6 +9,7 @@ Earlier days' parts come from the reference, so you can skip a day.
 `Raises` lists what the reference refuses; no check tests that your code refuses it too.
 """
 
+import torch
 import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor
@@ -27,8 +28,9 @@ def sequence_log_probs(
       or −100 for positions that do not count.
     - The labels are already shifted, as day 45's `answer_labels` returns them: position t of `logits`
       predicts label t.
-    - Return a tensor `(…)` with the dtype of `logits`: for each answer, the sum of its labels'
-      log-probabilities, not their mean. An answer without labels has the sum 0.
+    - Return a tensor `(…)`: for each answer, the sum of its labels' log-probabilities, not their mean.
+      An answer without labels has the sum 0. float16 and bfloat16 are computed in float32, and the sum
+      stays float32.
     - The inputs are not changed. For logits of ±10⁴, the results are finite.
     - Gradients reach the logits at positions with a label, and are 0 elsewhere.
 
@@ -51,7 +53,8 @@ def bradley_terry_loss(
     - `chosen` and `rejected` are floats of one shape: the rewards of the two answers of each pair.
     - Return a 0-d tensor: the mean of −log σ(chosen − rejected) over the pairs, with the natural
       logarithm.
-    - It is finite for differences of ±10⁴.
+    - It is finite for differences of ±10⁴. float16 and bfloat16 are computed in float32, and the loss
+      stays float32.
 
     Raises:
         ValueError: different shapes.
@@ -77,7 +80,8 @@ def dpo_loss(
 
     - The first four arguments are floats of one shape: log-probabilities of entire answers, one for
       each pair.
-    - Return a 0-d tensor: the mean over the pairs. It is ln 2 if policy and reference are equal.
+    - Return a 0-d tensor: the mean over the pairs. It is ln 2 if policy and reference are equal. Half
+      precision is computed in float32, as in `bradley_terry_loss`.
     - No gradient reaches `reference_chosen` and `reference_rejected`, even if they require one.
     - It is finite even if the log-probabilities differ by ±10⁴. `beta` is a positive number.
 

@@ -22,7 +22,8 @@ def group_advantages(rewards: Float[Tensor, "*batch G"]) -> Float[Tensor, "*batc
     The standard deviation divides by G − 1, as `torch.std` does.
 
     - `rewards` are floats, `(…, G)`: the last axis is a group, the answers to one prompt. G may be 1.
-    - Return a new tensor with the shape, dtype and device of `rewards`.
+    - Return a new tensor with the shape and device of `rewards`. float16 and bfloat16 are computed in
+      float32, and the advantages stay float32.
     - The standard deviation divides by G − 1, and nothing is added to it. In a group of equal rewards
       every advantage is exactly 0.
 
@@ -57,6 +58,7 @@ def policy_loss(
     - Only `log_probs` gets a gradient: the old log-probabilities and the advantages are fixed. Where
       `mask` is False, log-probabilities may be −∞ or NaN: they do not change the loss, and have the
       gradient 0.
+    - float16 and bfloat16 are computed in float32, and the loss stays float32.
 
     Raises:
         ValueError: shapes that do not fit, or a negative `clip`.
@@ -83,6 +85,8 @@ def kl_penalty(
     - Shapes, mask and average are those of `policy_loss`. Return a 0-d tensor.
     - k₃ is computed only from the two log-probabilities of each sampled token, without the other tokens
       of the vocabulary.
+    - Half precision is computed in float32, as in `policy_loss`. k₃ keeps its digits where the two models
+      nearly agree.
     - Only `log_probs` gets a gradient. Here, too, log-probabilities may be −∞ or NaN where `mask` is False.
 
     Raises:

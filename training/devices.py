@@ -14,6 +14,7 @@ import torch.distributed as dist
 from torch.distributed.rendezvous import rendezvous
 
 from training.errors import Refused
+from training.program import under_torchrun
 
 # Dense bfloat16 FLOP/s of a GPU, by words of its name, from NVIDIA's data sheets.
 PEAK_FLOPS = {
@@ -119,11 +120,6 @@ def _count(kind: str) -> int:
         case "mps":
             return int(torch.backends.mps.is_available())
     return 0
-
-
-def under_torchrun() -> bool:
-    """Whether `torchrun` has started this process."""
-    return "TORCHELASTIC_RUN_ID" in os.environ
 
 
 def restarts() -> int:

@@ -63,6 +63,11 @@ class Program:
         self.console(stderr=True).print(told, soft_wrap=True)
 
 
+def under_torchrun() -> bool:
+    """Whether `torchrun` has started this process."""
+    return "TORCHELASTIC_RUN_ID" in os.environ
+
+
 def follows() -> bool:
     """Whether this is one of several processes, and not the main one."""
-    return int(os.environ.get("RANK", "0")) > 0
+    return under_torchrun() and int(os.environ["RANK"]) > 0  # SLURM and MPI set RANK as well

@@ -35,7 +35,9 @@ def group_advantages(rewards: Float[Tensor, "*batch G"]) -> Float[Tensor, "*batc
 
     Source: Shao et al. 2024, §4.1.2 (outcome supervision).
     """
-    # 1. The group's mean is the baseline: what these prompts earn anyway.
+    # 1. The group's mean is the baseline: what these prompts earn anyway. Compute in float32 at least: in
+    #    float16 the square of a small difference is 0.
+    rewards = rewards.to(torch.promote_types(rewards.dtype, torch.float32))
     centered = rewards - rewards.mean(dim=-1, keepdim=True)  # (…, G)
     # 2. Equal rewards say nothing about which answer is better. Compare them before the mean has rounded.
     equal = rewards.amax(dim=-1, keepdim=True) == rewards.amin(dim=-1, keepdim=True)  # (…, 1)
@@ -76,7 +78,10 @@ def policy_loss(
         )
     if not clip >= 0:
         raise ValueError(f"clip must be at least 0, got {clip}")
-    # 1. The ratio of the probabilities, 1 at padding. Only the model that is trained gets a gradient.
+    # 1. The ratio of the probabilities, 1 at padding, in float32 at least. Only the model that is trained
+    #    gets a gradient.
+    wide = torch.promote_types(log_probs.dtype, torch.float32)
+    log_probs, advantages = log_probs.to(wide), advantages.to(wide)
     change = (log_probs - old_log_probs.detach()).masked_fill(~mask, 0.0)  # (…, T)
     ratio = change.exp()  # (…, T)
     # 2. Each token has its answer's advantage.
@@ -108,10 +113,13 @@ def kl_penalty(
     Source: Shao et al. 2024, eq. 4; Schulman 2020, *Approximating KL Divergence*.
     """
     _check_shapes(mask, log_probs=log_probs, reference_log_probs=reference_log_probs)
-    # 1. The logarithm of the ratio, the reference above the model, 0 at padding. The reference is fixed.
+    # 1. The logarithm of the ratio, the reference above the model, 0 at padding, in float32 at least. The
+    #    reference is fixed.
+    log_probs = log_probs.to(torch.promote_types(log_probs.dtype, torch.float32))
     log_ratio = (reference_log_probs.detach() - log_probs).masked_fill(~mask, 0.0)  # (…, T)
-    # 2. The estimate for each token, which is 0 where the two agree.
-    estimate = log_ratio.exp() - log_ratio - 1  # (…, T)
+    # 2. The estimate for each token, which is 0 where the two agree. Near there, exp(x) − 1 would lose its
+    #    digits to the 1; expm1 computes it as one function.
+    estimate = log_ratio.expm1() - log_ratio  # (…, T)
     # 3. Sum over the tokens of each answer, average over the answers.
     return estimate.sum(dim=-1).mean()  # ()
 

@@ -16,6 +16,7 @@ From symbols to names
     V               tokens in the vocabulary
 """
 
+import torch
 import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor
@@ -45,7 +46,9 @@ def sequence_log_probs(
     # 1. Find the positions that count. The others need some index, too: any token will do.
     counts = labels != -100  # (…, T)
     index = labels.masked_fill(~counts, 0).unsqueeze(-1)  # (…, T, 1)
-    # 2. Take the log-probability of each label.
+    # 2. Take the log-probability of each label, in float32 at least: the sum of a long answer is in the
+    #    thousands, and half precision would keep two or three of its digits.
+    logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
     log_probs = logits.log_softmax(-1).gather(-1, index).squeeze(-1)  # (…, T)
     # 3. Sum those that count.
     return log_probs.masked_fill(~counts, 0.0).sum(-1)  # (…)
@@ -69,7 +72,10 @@ def bradley_terry_loss(
             f"chosen and rejected must have one shape, got {tuple(chosen.shape)} and "
             f"{tuple(rejected.shape)}"
         )
-    # 1. Average the surprise over the pairs, without ever computing a probability that may be 0.
+    # 1. Compute in float32 at least.
+    wide = torch.promote_types(chosen.dtype, torch.float32)
+    chosen, rejected = chosen.to(wide), rejected.to(wide)
+    # 2. Average the surprise over the pairs, without ever computing a probability that may be 0.
     return -F.logsigmoid(chosen - rejected).mean()
 
 
@@ -98,8 +104,11 @@ def dpo_loss(
         raise ValueError(f"the four log-probabilities must have one shape, got {shapes}")
     if not beta > 0:
         raise ValueError(f"beta must be positive, got {beta}")
-    # 1. How much more likely is each answer than it was for the reference? That is its reward.
+    # 1. Compute in float32 at least: the four can be far larger than their differences.
+    wide = torch.promote_types(policy_chosen.dtype, torch.float32)
+    policy_chosen, policy_rejected = policy_chosen.to(wide), policy_rejected.to(wide)
+    # 2. How much more likely is each answer than it was for the reference? That is its reward.
     chosen = beta * (policy_chosen - reference_chosen.detach())  # (…)
     rejected = beta * (policy_rejected - reference_rejected.detach())  # (…)
-    # 2. Compare the rewards of each pair.
+    # 3. Compare the rewards of each pair.
     return bradley_terry_loss(chosen, rejected)

@@ -142,6 +142,7 @@ def raised_from(entry: Any) -> Raised:
             frames,
             entry["not_started"] is True,
             made[:1],
+            str(entry["suggestion"])[:100],
         )
     except (KeyError, TypeError, ValueError, OverflowError) as error:
         raise BadFrame("not an exception") from error

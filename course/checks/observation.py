@@ -39,6 +39,8 @@ class Raised:
     """Whether it is the stub's own raise, unchanged."""
     cpu_line: list[tuple[int, str, str]] = field(default_factory=list)
     """The line that made the CPU tensor that is refused beside tensors on a GPU, if it is known."""
+    suggestion: str = field(default="", compare=False)
+    """A name that is there, and much like the one that is missing."""
 
 
 @dataclass(frozen=True)

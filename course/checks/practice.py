@@ -28,7 +28,7 @@ from torch.utils import backend_registration
 from torch.utils._mode_utils import no_dispatch
 
 NAME, DEVICE = "practice", "practice:0"
-CAN_BE_HAD = hasattr(backend_registration, "_setup_privateuseone_for_python_backend")
+_SETUP = backend_registration._setup_privateuseone_for_python_backend
 
 TWO_DEVICES = (
     "Expected all tensors to be on the same device, "
@@ -367,7 +367,7 @@ _LIBRARIES: list[Any] = []  # what is registered lives as long as they do
 @functools.cache
 def register() -> None:
     """Make the device known to torch."""
-    backend_registration._setup_privateuseone_for_python_backend(NAME, backend_module=_Module())
+    _SETUP(NAME, backend_module=_Module())
     every, aten = torch.library.Library("_", "IMPL"), torch.library.Library("aten", "IMPL")
     every.fallback(torch.library.fallthrough_kernel, "AutocastPrivateUse1")
     for make in FACTORIES:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import builtins
+import difflib
 import linecache
+import sys
 import traceback
 
 from course.checks.observation import Raised
@@ -27,7 +30,21 @@ def raised(error: BaseException, file: str | None) -> Raised:
         message = message.partition("\n")[0]  # what follows is advice to those who write kernels
     kind = "MemoryError" if _is_out_of_memory(error) else type(error).__name__
     own = [_place(*made)] if made else []
-    return Raised(kind, message, frames, _is_stubs_own(error, file), own)
+    return Raised(kind, message, frames, _is_stubs_own(error, file), own, _suggestion(error))
+
+
+def _suggestion(error: BaseException) -> str:
+    """Return the name that was probably meant, as Python's tracebacks do; the answer's own frames know it."""
+    names: set[str] = set()
+    if isinstance(error, NameError):
+        *_, (frame, _) = traceback.walk_tb(error.__traceback__)
+        names = {*frame.f_locals, *frame.f_globals, *dir(builtins)}
+    elif isinstance(error, AttributeError) and error.name is not None:
+        names = set(dir(error.obj))
+    elif isinstance(error, ImportError) and error.name in sys.modules:
+        names = set(dir(sys.modules[error.name]))
+    wanted = getattr(error, "name_from", None) or getattr(error, "name", None) or ""
+    return next(iter(difflib.get_close_matches(wanted, sorted(names), 1)), "")
 
 
 def has_lost_gpu(error: BaseException | None) -> bool:

@@ -55,7 +55,7 @@ from course.terminal.arguments import (
     day_argument,
     days_argument,
 )
-from course.workers.checking import Checked, Checking, check_days
+from course.workers.checking import Checked, check_days
 
 
 def board(svg: Path | None = None) -> None:
@@ -109,14 +109,10 @@ def check(
     marks = {day: verdict_digest(day, find_answer(day, answers)) for day in wanted}
     results: list[DayResult] = []
 
-    def wait(day: Day, checking: Checking) -> Checked:
-        with Waiting(console, day) as waiting:
-            return waiting.until(checking)
-
     try:
-        for checked in check_days(wanted, answers, seed, device.value, wait):
+        for checked in check_days(wanted, answers, seed, device.value, Waiting.on(console)):
             if as_json:
-                result = checked.look(long=True)
+                result = checked.look()
                 if not all(search.done for search in checked.searches):
                     print(outcome_of(checked.searches, result), file=sys.stderr)
             else:
@@ -147,15 +143,15 @@ def _print_and_look(console: Console, checked: Checked, device: Device, seed: in
     if console.is_terminal and fits:
         try:
             with Live(first, console=console, auto_refresh=False, transient=True):
-                checked.look(long=True)
+                checked.look()
         finally:
             console.print(verdict(checked.result, seed=seed))
     elif waited_for:  # one verdict, whose totals are final
-        checked.look(long=True)
+        checked.look()
         console.print(*_verdict_lines(checked, device, seed, checked.result), sep="\n")
     else:
         console.print(first)
-        result = checked.look(long=True)
+        result = checked.look()
         if any(check.misconception for check in result.checks):
             console.print(diagnoses(result))
     if words := outcome_of(checked.searches, checked.result):
@@ -311,7 +307,7 @@ def _show_case(day: Day, asked: str, answers: Path, device: str, seed: int) -> i
     except NotRecorded as error:
         raise typer.BadParameter(str(error)) from error
     found: dict[str, CheckResult] = {}
-    for check in checked.look(long=True).checks:  # the practice GPU counts where the CPU passes
+    for check in checked.look().checks:  # the practice GPU counts where the CPU passes
         if check.name not in found or (check.is_open and not check.repeats):
             found[check.name] = check
     try:

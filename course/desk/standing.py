@@ -7,10 +7,12 @@ from pathlib import Path
 
 from course.checks.answer_files import find_answer
 from course.curriculum import DAYS, Day
-from course.desk.state import keep_result, kept_result
+from course.desk.state import keep_result, kept_result, passed_days
+from course.desk.waiting import Waiting
 from course.judging.digests import verdict_digest
 from course.judging.results import CheckResult, DayResult
-from course.references.editions import stub_of
+from course.references.stub_digests import is_untouched
+from course.terminal import display
 from course.terminal.arguments import EXERCISES
 from course.workers.checking import check_days
 from course.workers.worker import exhaust
@@ -39,13 +41,15 @@ def _results(days: Sequence[Day]) -> dict[int, DayResult]:
     stale: dict[Day, str] = {}
     for day in days:
         mark = verdict_digest(day, find_answer(day, EXERCISES))
-        if _holds(day.stub, stub_of(day).encode()):
+        if is_untouched(day, day.stub):
             results[day.number] = _untouched(day)
         elif (kept := kept_result(day, mark)) is not None:
             results[day.number] = kept
         else:
             stale[day] = mark
-    for checked in check_days(list(stale), EXERCISES):
+    # A new version of the course or of torch makes every verdict stale: that takes a minute.
+    waiting = Waiting.on(display.console())
+    for checked in check_days(list(stale), EXERCISES, wait=waiting):
         result = checked.look()
         results[result.day.number] = result
         keep_result(result, stale[result.day])
@@ -53,16 +57,12 @@ def _results(days: Sequence[Day]) -> dict[int, DayResult]:
 
 
 def next_day() -> Day:
-    """Return the first day that does not pass, or the first day if all pass."""
-    results = all_results()
-    return next((result.day for result in results.values() if result.status != "passed"), DAYS[0])
-
-
-def _holds(path: Path, data: bytes) -> bool:
-    try:
-        return path.read_bytes() == data
-    except OSError:  # not there, or not readable: the check of the day says which
-        return False
+    """Return the first day that does not pass, or the first day if all pass. Those that passed once are not
+    checked again, unless their stubs are back."""
+    passed = passed_days()
+    left = (day for day in DAYS if day.ready)
+    left = (day for day in left if day not in passed or is_untouched(day, day.stub))
+    return next((day for day in left if _results([day])[day.number].status != "passed"), DAYS[0])
 
 
 def _untouched(day: Day) -> DayResult:

@@ -71,8 +71,7 @@ def outcome_of(searches: Iterable[Search], result: DayResult) -> str:
     if all(search.done for search in wanted):
         return UNKNOWN
     seconds = sum(search.seconds for search in wanted)
-    watch = f"`course watch {result.day.number}` searches longer"
-    return f"Stopped looking for the misunderstanding after {seconds:.0f} s: {watch}."
+    return f"No known mistake was found in {seconds:.0f} s of looking, which has stopped."
 
 
 def _running(result: DayResult) -> list[RenderableType]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
 import queue
 import threading
@@ -50,6 +51,8 @@ QUIT = {"q", CTRL_C}
 ROWS_BELOW = 7  # a blank row and a sentence twice, a notice, the keys, and the row of the cursor
 
 Signature = tuple[int, int, int] | None
+Steps = Generator[object, None, None]
+"""Pieces of work, some of which give a function that shows something."""
 
 
 class Watch:
@@ -76,6 +79,8 @@ class Watch:
         self._mark = ""
         self._moment = ""
         self._has_keys = False
+        self._thread: threading.Thread | None = None
+        """The last one that worked beside this one."""
         self._noticed = ""
 
     def run(self) -> None:
@@ -112,8 +117,13 @@ class Watch:
             self._console.print(Text("Stopped watching.", "quiet"))
 
     def _watch_files(self, stop: threading.Event) -> None:
-        for _ in saves(lambda: self._day, self._answers, stop, self._notice):
-            self._events.put("r")
+        try:
+            for _ in saves(lambda: self._day, self._answers, stop, self._notice):
+                self._events.put("r")
+        except Exception as error:  # whatever it is: nobody may wait for a verdict that never comes
+            self._notice(
+                f"Saves are no longer seen ({type(error).__name__}: {error}): start again."
+            )
 
     def _notice(self, words: str) -> None:
         """Print words now, and below every verdict, which clears the screen."""
@@ -134,16 +144,54 @@ class Watch:
             event = self._events.get()  # several saves at once are one
         return event
 
-    def _work(self, judge: Judge, pool: WorkerPool) -> Generator[object, None, None]:
-        """All there is to do after a save, a piece at each step: the verdict, what was misunderstood, and
-        what other diagnoses will need, today's and tomorrow's."""
+    def _work(self, judge: Judge, pool: WorkerPool) -> Generator[None, None, None]:
+        """All there is to do after a save: the verdict, a piece at each step, and the rest in a thread."""
         yield from self._verdict(judge, pool)
-        checked = self._checked
+        yield from self._beside(self._afterwards(judge, self._checked))
+
+    def _afterwards(self, judge: Judge, checked: Checked | None) -> Steps:
+        """What was misunderstood, and what other diagnoses will need, today's and tomorrow's. Whoever made
+        this steps gets what there is to show."""
         if checked is not None:
-            yield from self._search(checked.search)
-            yield from self._run_there(checked)
+            yield from self._search(checked, checked.search)
+            if checked.is_waited_for:
+                search = yield from checked.run_there()
+                yield lambda: self._show_there(checked)
+                yield from self._search(checked, search)
+            if self._json:
+                yield lambda: self._print_json(checked)
         yield from judge.prepare()
-        yield from self._prepare_the_next_day()
+        if checked is not None and checked.search is not None and not checked.search.done:
+            yield from checked.search.looking()  # what took its time the first time is cached now
+            if checked.result.is_named:
+                yield lambda: self._show_diagnosis(checked)
+        later = [day for day in DAYS if day.ready and day.number > judge.day.number][:1]
+        if later and later[0].uses_torch == judge.day.uses_torch:
+            yield from Judge(later[0], self._seed, self._device).prepare()
+
+    def _beside(self, steps: Steps) -> Generator[None, None, None]:
+        """Go through steps in a thread, and show here what they give. Whoever closes this waits for none of
+        them, as one of them may import torch: the thread ends after its step."""
+        earlier, left = self._thread, threading.Event()
+        shows: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
+
+        def go() -> None:
+            if earlier is not None:
+                earlier.join()
+            with contextlib.closing(steps):
+                for step in itertools.takewhile(lambda _: not left.is_set(), steps):
+                    if callable(step):
+                        shows.put(step)
+
+        self._thread = thread = threading.Thread(target=go, daemon=True)
+        thread.start()
+        try:
+            while thread.is_alive() or not shows.empty():
+                with contextlib.suppress(queue.Empty):
+                    shows.get(timeout=HALF_SAVED)()
+                yield
+        finally:
+            left.set()
 
     def _verdict(self, judge: Judge, pool: WorkerPool) -> Generator[None, None, None]:
         path = find_answer(judge.day, self._answers)
@@ -162,20 +210,19 @@ class Watch:
                 yield
         self._moment = time.strftime("%H:%M:%S")
         self._checked = checked
-        self._result = checked.look() if self._json else checked.result
-        if self._json:
-            print(json.dumps(report_json([self._result])), flush=True)
-        else:
+        self._result = checked.result
+        if not self._json:
             self._show()
         pool.refill()  # now, and not while the verdict was being made
         self._keep()
 
-    def _search(self, search: Search | None) -> Iterator[None]:
-        """Look for what was misunderstood, a piece at each step, and show what is found."""
-        checked = self._checked
-        if checked is None or search is None or search.done:
-            return
-        yield from search.go_on()
+    def _search(self, checked: Checked, search: Search | None) -> Steps:
+        """Look for what was misunderstood, a piece at each step, and give what shows what is found."""
+        if search is not None and not search.done:
+            yield from search.looking()
+            yield lambda: self._show_diagnosis(checked)
+
+    def _show_diagnosis(self, checked: Checked) -> None:
         self._result = checked.result
         self._keep()
         if self._console.is_terminal:
@@ -186,25 +233,17 @@ class Watch:
             elif words := outcome_of(checked.searches, self._result):
                 self._console.print(words)
 
-    def _run_there(self, checked: Checked) -> Generator[object, None, None]:
-        """Run what is to run on the practice GPU, show what came of it, and look for what was
-        misunderstood."""
-        if not checked.is_waited_for:
-            return
-        search = yield from checked.run_there()
+    def _show_there(self, checked: Checked) -> None:
+        """Show what came of the checks on the practice GPU."""
         self._result = checked.result
         self._keep()
         if self._console.is_terminal:
             self._show()
-        else:
+        elif not self._json:
             self._console.print(there(self._result, self._seed))
-        yield from self._search(search)
 
-    def _prepare_the_next_day(self) -> Iterator[None]:
-        """Observe ahead what the day after this one will need, once the file stops changing."""
-        later = [day for day in DAYS if day.ready and day.number > self._day.number][:1]
-        if later and later[0].uses_torch == self._day.uses_torch:  # torch takes a second to import
-            yield from Judge(later[0], self._seed, self._device).prepare()
+    def _print_json(self, checked: Checked) -> None:
+        print(json.dumps(report_json([checked.result])), flush=True)
 
     def _keep(self) -> None:
         if self._result is not None and belongs_on_board(self._answers, self._seed, self._device):
@@ -304,8 +343,10 @@ def saves(
                 say(f"This file system reports no changes: {POLLED}")
                 break
             suspicious = found and not events
-    except (OSError, RuntimeError):
-        say(f"Other programs watch as many files as this system allows: {POLLED}")
+    except (OSError, RuntimeError) as error:
+        full = any(words in str(error) for words in ("limit", "Too many", "No space"))
+        why = "other programs watch as many files as this system allows" if full else error
+        say(f"The system reports no changes ({why}): {POLLED}")
     while not stop.wait(POLL / 1000):
         if changed():
             yield
@@ -317,8 +358,8 @@ def _signatures(folder: Path) -> dict[Day, Signature]:
 
 
 def _signature(day: Day, folder: Path) -> Signature:
-    path = find_answer(day, folder)
     try:
+        path = find_answer(day, folder)
         status = path.stat() if path else None
     except OSError:
         return None

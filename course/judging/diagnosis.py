@@ -28,12 +28,14 @@ from course.judging.results import CheckResult
 from course.judging.truth import Diagnosis, Truth
 from course.references.editions import names_used_by
 
-# Seconds of CPU time after which the search gives up: where the runs of the known wrong answers are cached,
-# and where they have to be made first; while a learner waits, and where nobody waits for a prompt.
-PATIENCE, PATIENCE_AT_FIRST = 0.5, 5.0
-LONG_PATIENCE, LONG_PATIENCE_AT_FIRST = 3.0, 20.0
+PATIENCE = 5.0  # seconds of CPU time after which the search gives up
 # Maximum number of runs with several mistakes at once for an answer in a batch, on any machine.
 MOST_RUNS = 300
+
+# Exceptions of a name that is not there: no known wrong answer has one, and the message says all.
+NAMELESS = ("NameError", "UnboundLocalError", "ImportError", "ModuleNotFoundError")
+# Exceptions of a line of the answer's own that calls what is not there, or wrongly: the rest is not seen.
+SLIPS = ("AttributeError", "TypeError")
 
 # Failing checks that a mistake must fully explain before it is reported beside an unknown mistake.
 FEWEST_CHECKS = 2
@@ -99,7 +101,7 @@ class Search:
         self._covered: dict[str, frozenset[str]] = {}
         """The failing checks that the diagnosis of each exercise explains: all of the core, if it fails."""
         self.wanted = any(
-            all(seen[check.name] is not None for check in checks if check.exercise == exercise)
+            all(map(_has_run, (seen[check.name] for check in checks if check.exercise == exercise)))
             for exercise in wrong
         )
         """Whether there is anything to diagnose: an exercise is wrong, and all its checks could run."""
@@ -117,14 +119,15 @@ class Search:
         self._wrong = wrong
         self._pieces = self._diagnose_all()
 
-    def look(self, long: bool = False) -> bool:
-        """Search within the time that a learner waits, or the limit of a command that ends. Returns
-        whether the search is complete."""
-        failing = [check for check in self._checks if check.exercise in self._wrong]
-        ready = all(map(self._truth.knows, failing))
-        if long:
-            return self._resume(LONG_PATIENCE if ready else LONG_PATIENCE_AT_FIRST, math.inf)
-        return self._resume(PATIENCE if ready else PATIENCE_AT_FIRST, math.inf)
+    def look(self) -> bool:
+        """Search for as long as a learner waits. Returns whether the search is complete."""
+        for _ in self.looking():
+            pass
+        return self.done
+
+    def looking(self) -> Iterator[None]:
+        """Do the same, a piece at each step."""
+        return self._resumed(PATIENCE, math.inf)
 
     def look_in_batch(self, most_runs: int = MOST_RUNS) -> int:
         """Search within a number of runs, so that the result is the same on every machine.
@@ -133,12 +136,9 @@ class Search:
             the number of runs with several mistakes at once that this took.
         """
         before = self.runs
-        self._resume(math.inf, max(1, min(most_runs, MOST_RUNS)))
+        for _ in self._resumed(math.inf, max(1, min(most_runs, MOST_RUNS))):
+            pass
         return self.runs - before
-
-    def go_on(self) -> Iterator[None]:
-        """Continue the search, a piece at each step."""
-        yield from (None for _ in self._pieces)
 
     def diagnosed(self, verdicts: Sequence[CheckResult]) -> list[CheckResult]:
         """Return the verdicts with the diagnoses found so far; those of a file that never ran have none."""
@@ -207,7 +207,8 @@ class Search:
         called = [name for name in wrong if name in outline.uses]
         return called, [name for name in wrong if name in used]
 
-    def _resume(self, seconds: float, runs: float) -> bool:
+    def _resumed(self, seconds: float, runs: float) -> Iterator[None]:
+        """Search on for so many seconds of this thread's CPU time, without imports, and so many runs."""
         started = time.thread_time() - self._truth.loading - self.seconds
         seconds += self.seconds
         for piece in self._pieces:
@@ -215,8 +216,8 @@ class Search:
             runs -= piece is RAN
             self.seconds = time.thread_time() - self._truth.loading - started
             if runs <= 0 or self.seconds > seconds:
-                break
-        return self.done
+                return
+            yield
 
     def _diagnose_all(self) -> Generator[bool, None, None]:
         for exercise in self._foundations_first():
@@ -244,7 +245,7 @@ class Search:
         mine = [check for check in self._checks if check.exercise == exercise]
         absent = [check for check in mine if self._stub_in(check)]
         mine = [check for check in mine if check not in absent]
-        if any(self._seen[check.name] is None for check in mine):
+        if not all(_has_run(self._seen[check.name]) for check in mine):
             return ()
         if any(self.told.get(name) == () for name in self.shaky(exercise)):
             return ()  # a dependency is wrong in an unknown way, which would be blamed on this exercise
@@ -258,11 +259,8 @@ class Search:
         alone = yield from self._explaining_all(evidence)
         if (yield from self._told_apart(alone, absent)):
             return ()
-        mistakes = (
-            (yield from self._best_of(alone, evidence, beyond))
-            or (yield from self._note_part(exercise, evidence, beyond))
-            or (yield from self._pair(evidence))
-            or (yield from self._triple(evidence))
+        mistakes = (yield from self._best_of(alone, evidence, beyond)) or (
+            yield from self._several(exercise, evidence, beyond)
         )
         mistakes = self._first_of_all(mistakes, evidence)
         if mistakes:
@@ -272,6 +270,23 @@ class Search:
                 check.name for check in [*evidence.failing, *covered]
             )
         return mistakes
+
+    def _several(self, exercise: str, evidence: _Evidence, beyond: Sequence[Outline]) -> Pieces:
+        """Return two or three mistakes that together explain every check. A line that cannot run hides what
+        the rest would do, so nothing is made of it."""
+        if any(map(self._is_slip, evidence.failing)):
+            return ()
+        return (
+            (yield from self._note_part(exercise, evidence, beyond))
+            or (yield from self._pair(evidence))
+            or (yield from self._triple(evidence))
+        )
+
+    def _is_slip(self, check: Outline) -> bool:
+        """Whether the run ended in a line of the answer's own that calls what is not there, or wrongly."""
+        seen = self._seen[check.name]
+        raised = seen.raised if seen is not None else None
+        return raised is not None and raised.kind in SLIPS and bool(raised.frames)
 
     def _first_of_all(self, mistakes: Diagnosis, evidence: _Evidence) -> Diagnosis:
         """Return the mistakes that some failing check of the evidence sees alone, if there are any: while the
@@ -485,3 +500,8 @@ class Search:
     def _agrees(self, check: Outline, expected: ExpectedRun) -> bool:
         seen = self._seen[check.name]
         return seen is not None and matches(seen, expected)
+
+
+def _has_run(seen: CheckRun | None) -> bool:
+    """Whether a check has run as far as the answer's names go."""
+    return seen is not None and (seen.raised is None or seen.raised.kind not in NAMELESS)

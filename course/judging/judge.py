@@ -74,7 +74,11 @@ class Judge:
         self._feedback = feedback
         self.truth = truth_of(day, seed, device, after_cpu=unasked)
         self._unasked = unasked
-        self.checks = [check for check in self.truth.outlines() if check.on_practice or not unasked]
+
+    @functools.cached_property
+    def checks(self) -> list[Outline]:
+        """The day's checks, in order. Where they are not cached, this imports the day's file, and torch."""
+        return [check for check in self.truth.outlines() if check.on_practice or not self._unasked]
 
     @functools.cached_property
     def practice(self) -> Judge | None:

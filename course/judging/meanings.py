@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import sys
 from typing import Any
 
 import numpy as np
@@ -16,6 +18,16 @@ NOBODY_TYPES = (
     "`breakpoint()` and `pdb.set_trace()` get no commands. To stop and look around, run "
     "`pytest tests/days --answers exercises --pdb`, with the day's file of `tests/days`, or a notebook."
 )
+
+# What the days' files are used to import, by the name that is missing where it was forgotten.
+IMPORTS = {
+    "np": "import numpy as np",
+    "torch": "import torch",
+    "nn": "from torch import nn",
+    "F": "import torch.nn.functional as F",
+    "Tensor": "from torch import Tensor",
+}
+NO_NAME = re.compile(r"name '(\w+)' is not defined")
 
 # Each of these sentences is claimed only where it is true of every entry, to the tolerance itself, of more
 # numbers than could be so by chance, and where what it prints differs.
@@ -112,6 +124,12 @@ def meaning_of_flags(yours: Leaf, wanted: Leaf) -> str:
 def meaning_of_exception(raised: Raised) -> str:
     if raised.kind in ("EOFError", "BdbQuit"):  # of `input()`, and of a debugger with no input
         return NOBODY_TYPES
+    if raised.kind == "NameError" and (name := NO_NAME.match(raised.message)):
+        missing = f"import {name[1]}" if name[1] in sys.stdlib_module_names else ""
+        if missing := IMPORTS.get(name[1], missing):
+            return f"An import is missing: `{missing}`, at the top of the file."
+    if raised.suggestion:
+        return f"Did you mean `{raised.suggestion}`?"
     if raised.kind == "SystemExit":
         return "The code asked Python to stop (`exit` or `sys.exit`). Return the result instead."
     if raised.kind == "NotImplementedError" and (

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import threading
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
@@ -27,6 +28,10 @@ CHECKS = "checks"  # the member with the outlines of the day's checks
 RIGHT = "right/{}"  # a member for each check: the reference's run
 
 DIGITS = 16  # of a wrong answer's numbers in a recording: mistakes differ by more
+
+ALONE = threading.RLock()
+"""Held while anything runs or is imported here: torch's generators, threads and defaults are the whole
+process's, and `watch` runs wrong answers in a thread while the next verdict is made."""
 
 Diagnosis = tuple[Misconception, ...]
 """One known mistake, several at once, or none."""
@@ -92,7 +97,8 @@ class Truth:
         frames = self._cache.read(CHECKS)
         if frames is None:
             checks = list(self._load().values())
-            there = self._observed_there(checks)
+            with ALONE:
+                there = self._observed_there(checks)
             told = [check.as_json() | {"on_practice": check.name in there} for check in checks]
             frames = [({"checks": told}, {})]
             self._cache.add(CHECKS, frames)
@@ -134,10 +140,11 @@ class Truth:
             member = RIGHT.format(check.name)
             frames = self._cache.read(member)
             if frames is None:
-                module = self._module(())
-                self._right[check.name] = right = expect(
-                    self.check(check), module, self._seed, self._device
-                )
+                with ALONE:
+                    module = self._module(())
+                    self._right[check.name] = right = expect(
+                        self.check(check), module, self._seed, self._device
+                    )
                 self._cache.add(member, _of_right(right))
             else:
                 self._right[check.name] = _right_of(frames)
@@ -236,10 +243,11 @@ class Truth:
         return {name for _, name in chosen}
 
     def _load(self) -> dict[str, Check]:
-        if not self._runnable:
-            with self._while_loading():
-                self._runnable = {check.name: check for check in load_checks(self._day)}
-        return self._runnable
+        with ALONE:
+            if not self._runnable:
+                with self._while_loading():
+                    self._runnable = {check.name: check for check in load_checks(self._day)}
+            return self._runnable
 
     @contextlib.contextmanager
     def _while_loading(self) -> Iterator[None]:
@@ -283,13 +291,14 @@ class Truth:
         return _known_run(_with_tolerance(right, seen), not matches(seen, right))
 
     def _run(self, check: Outline, mistakes: Diagnosis) -> CheckRun:
-        runnable, module = self.check(check), self._module(mistakes)
-        if mistakes and self._device not in ("cpu", PRACTICE):
-            # An index out of range, which raises on the CPU, would end all use of a GPU by this process.
-            on_cpu = see(runnable, module, self._seed)
-            if on_cpu.raised:
-                return on_cpu
-        return see(runnable, module, self._seed, self._device)
+        with ALONE:
+            runnable, module = self.check(check), self._module(mistakes)
+            if mistakes and self._device not in ("cpu", PRACTICE):
+                # An index out of range, which raises on the CPU, would end all use of a GPU by this process.
+                on_cpu = see(runnable, module, self._seed)
+                if on_cpu.raised:
+                    return on_cpu
+            return see(runnable, module, self._seed, self._device)
 
     def _module(self, mistakes: Diagnosis) -> ModuleType | None:
         """Return the reference with these mistakes, if they can be made together."""

@@ -64,7 +64,9 @@ def sync(*, write: bool) -> list[Drift]:
         found += _sync_lesson(day, write)
     found += _sync_readme(write)
     if write:
-        STUB_DIGESTS.write_text(json.dumps(digests, indent=1) + "\n", encoding="utf-8")
+        STUB_DIGESTS.write_text(
+            json.dumps(digests, indent=1) + "\n", encoding="utf-8", newline="\n"
+        )
     return found
 
 
@@ -78,7 +80,7 @@ def _sync_stub(day: Day, digests: dict[str, list[str]], write: bool) -> Iterator
                 day.stub, f"not readable ({error.strerror}), and so left alone", theirs=True
             )
             return
-        if present == text.encode():
+        if digest(present) == digest(text.encode()):
             if digest(present) not in digests.get(day.stem, ()):
                 yield Drift(STUB_DIGESTS, f"lacks the digest of {day.stub.name}")
             note_stub(digests, day, present)

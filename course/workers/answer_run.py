@@ -13,7 +13,7 @@ import numpy as np
 from course.checks.answer_files import Unreadable, source_in
 from course.checks.arrays import PRACTICE
 from course.checks.frames import BadFrame, raised_from
-from course.checks.loading import CORE
+from course.checks.loading import CORE, Outline
 from course.checks.observation import Observation, Raised, flatten
 from course.checks.seeing import CheckRun
 from course.curriculum import DAYS
@@ -31,7 +31,15 @@ from course.workers.limits import (
     NAP,
     WAITING,
 )
-from course.workers.worker import NotStarted, TimedOut, Wait, Worker, WorkerLost, WorkerStopped
+from course.workers.worker import (
+    NotStarted,
+    Overran,
+    TimedOut,
+    Wait,
+    Worker,
+    WorkerLost,
+    WorkerStopped,
+)
 
 CANNOT_LOAD = "cannot be loaded."
 MOST_DAMAGED = 20  # inputs changed in place that a message names
@@ -127,7 +135,8 @@ class AnswerRun:
         }
         self._stops: dict[str, int] = {}
         self._doubted: str | None = None
-        """A check that timed out once. It is reported only if it times out again, in a fresh worker."""
+        """A check that timed out once by a clock that others share. It is reported only if it does so again,
+        in a fresh worker."""
         self._lost = 0
         self._loaded = False
         self._running = Running("", time.monotonic())
@@ -288,7 +297,7 @@ class AnswerRun:
                 raise NotStarted(str(stop))
             return
         name = next(one for one in self._asked() if one in self._left)
-        if isinstance(stop, TimedOut) and name != self._doubted:
+        if isinstance(stop, TimedOut) and not isinstance(stop, Overran) and name != self._doubted:
             self._doubted = name
             return
         self._doubted = None
@@ -297,9 +306,21 @@ class AnswerRun:
             return
         check = self._left[name]
         self._settle(name, Attempt(None, stop.status, str(stop)))
-        # An endless loop takes its time twice in each check; what is beyond the core fails no day.
+        if isinstance(stop, TimedOut) and self._answer.data is None:
+            self._give_up_after(check)
+            return
+        # An endless loop takes its time in each check; what is beyond the core fails no day.
         most = 1 if isinstance(stop, TimedOut) and check.tier == CORE else MOST_STOPPED
         self._count_stop(check.exercise, stop.status, str(stop), most)
+
+    def _give_up_after(self, check: Outline) -> None:
+        """Run no others after a check that does not end: a learner waits. What is beyond the core fails no
+        day, so the core is run all the same after it. Graders count each exercise, and have the time."""
+        for other in list(self._left.values()):
+            if check.tier == CORE or other.tier != CORE:
+                self._settle(
+                    other.name, Attempt(None, "timed_out", f"Not run: `{check.name}` does not end.")
+                )
 
     def _count_stop(self, exercise: str, status: str, why: str, most: int) -> None:
         """Give up on an exercise of which so many checks have ended a worker."""

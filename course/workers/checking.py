@@ -58,12 +58,12 @@ class Checked:
             self._found, self._there = (yield from self._there), None
         return self._found.search if self._found else None
 
-    def look(self, long: bool = False) -> DayResult:
+    def look(self) -> DayResult:
         """Run the remaining checks on the practice GPU, and search for diagnoses as long as a learner
-        waits, or within the limit of a command that ends. Returns the verdict with the diagnoses."""
+        waits. Returns the verdict with the diagnoses."""
         for search in (self.search, exhaust(self.run_there())):
             if search is not None:
-                search.look(long)
+                search.look()
         return self.result
 
     def look_in_batch(self, most_runs: int) -> int:
@@ -117,6 +117,7 @@ def check_days(
 
 def checking(judge: Judge, answers: Path, workers: WorkerSource) -> Checking:
     """Check one day's file in a folder of answers, if it exists and a worker starts."""
+    yield Running("", time.monotonic())  # what the checks are may take a second to find out
     path = find_answer(judge.day, answers)
     if path is None:
         missing = f"{answers / judge.day.stem}.py is not there."

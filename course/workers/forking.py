@@ -19,6 +19,10 @@ import psutil
 
 from course.curriculum import ROOT
 
+NUMPY, TORCH, COMPILER = "numpy", "torch", "torch and its compiler"
+"""What a server has imported. The compiler takes three seconds, and few workers need it: the first ones come
+from a server without it."""
+READY = b"ready"  # what a server sends once it has imported all of that
 NUMBER = 8  # bytes of a number that the server sends
 ENDING = 5.0  # seconds in which a killed process is gone, unless the machine stands still
 
@@ -81,14 +85,14 @@ class Forked:
 
 
 class ServerClient:
-    """A fork server, with torch or without, that serves this process."""
+    """A fork server, with one kind of imports, that serves this process."""
 
-    def __init__(self, with_torch: bool) -> None:
+    def __init__(self, kind: str) -> None:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._channel = ours
         self._owner = os.getpid()
         self._code = _signature()
-        kind = "torch" if with_torch else "numpy"
+        self._is_ready = False
         with theirs:
             self._process = subprocess.Popen(
                 [sys.executable, "-P", "-c", PROGRAM.format(str(ROOT)), str(theirs.fileno()), kind],
@@ -136,6 +140,15 @@ class ServerClient:
         return forked
 
     @property
+    def is_ready(self) -> bool:
+        """Return whether it has finished its imports: a fork comes at once."""
+        with contextlib.suppress(OSError):
+            self._is_ready = self._is_ready or bool(
+                self._channel.recv(len(READY), socket.MSG_DONTWAIT)
+            )
+        return self._is_ready
+
+    @property
     def has_failed(self) -> bool:
         """Return whether the server ended unexpectedly, so that a new one would, too."""
         return (self._process.poll() or 0) > 0
@@ -145,7 +158,7 @@ class ServerClient:
         self._channel.close()
 
 
-_servers: dict[bool, ServerClient] = {}
+_servers: dict[str, ServerClient] = {}
 _retired: list[ServerClient] = []  # they live as long as workers of theirs may be in use
 _turn = threading.Lock()
 
@@ -156,16 +169,32 @@ def fork(torch_on: str | None, serving: str) -> Forked:
     Raises:
         NoServer: there is no fork server.
     """
-    with_torch = torch_on is not None
     with _turn:
-        server = _servers.get(with_torch)
-        if server is not None and server.has_failed:
-            raise NoServer
-        if server is None or not server.is_current:
-            if server is not None:
-                _retired.append(server)
-            server = _servers[with_torch] = ServerClient(with_torch)
+        if torch_on is None:
+            return _server(NUMPY).fork(torch_on, serving)
+        again = TORCH in _servers  # who asks again will go on asking: `watch` does at every save
+        server = _server(TORCH)
+        if again:
+            with contextlib.suppress(NoServer):
+                compiler = _server(COMPILER)
+                server = compiler if compiler.is_ready else server
         return server.fork(torch_on, serving)
+
+
+def _server(kind: str) -> ServerClient:
+    """The server of a kind, as the course's code is now.
+
+    Raises:
+        NoServer: it ended unexpectedly.
+    """
+    server = _servers.get(kind)
+    if server is not None and server.has_failed:
+        raise NoServer
+    if server is None or not server.is_current:
+        if server is not None:
+            _retired.append(server)
+        server = _servers[kind] = ServerClient(kind)
+    return server
 
 
 @atexit.register

@@ -53,12 +53,13 @@ Serve = Callable[[dict[str, Any], Send], None]
 """Answers a request."""
 
 
-def main(device: str | None = None, serving: str = "") -> None:
+def main(device: str | None = None, serving: str = "", forked: bool = False) -> None:
     """Wait for requests, and answer them.
 
     Args:
         device: the device on which torch will compute, if torch is needed.
         serving: the module whose `serve` answers requests that ask for no checks.
+        forked: whether a server imports ahead for its workers: none of them has to.
     """
     channel = Channel()
     run_uncompiled()
@@ -71,7 +72,7 @@ def main(device: str | None = None, serving: str = "") -> None:
     requests: queue.Queue[bytes] = queue.Queue()
     threading.Thread(target=_listen, args=(channel, requests), daemon=True).start()
     threading.Thread(target=_watch_the_clock, args=(channel,), daemon=True).start()
-    request = _first(requests, iter(()) if device is None else imports_ahead())
+    request = _first(requests, iter(()) if device is None or forked else imports_ahead())
     if device in (None, "cpu"):  # a GPU's driver reserves far more than it uses
         _limit_memory()
     sys.path[:] = [entry for entry in sys.path if entry not in ("", str(ROOT))]
@@ -200,7 +201,9 @@ def _limit_memory() -> None:
         import resource
 
         _, hard = resource.getrlimit(resource.RLIMIT_DATA)
-        resource.setrlimit(resource.RLIMIT_DATA, (MOST_MEMORY, hard))
+        unlimited = hard == resource.RLIM_INFINITY  # login nodes of clusters allow less than we do
+        allowed = MOST_MEMORY if unlimited else min(MOST_MEMORY, hard)
+        resource.setrlimit(resource.RLIMIT_DATA, (allowed, hard))
 
 
 def _serve(

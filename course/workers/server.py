@@ -23,12 +23,12 @@ import signal
 import socket
 import sys
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 from typing import NoReturn
 
 from course.workers import process
-from course.workers.preparing import IDLE, imports_ahead, run_uncompiled
+from course.workers.forking import COMPILER, NUMPY, READY
+from course.workers.preparing import imports_ahead, run_uncompiled
 
 DIE_WITH_PARENT = 1  # PR_SET_PDEATHSIG of prctl(2)
 LONGEST_MESSAGE = 4096
@@ -38,27 +38,25 @@ NUMBER = 8  # bytes of a number that is sent
 def main() -> None:
     """Fork a worker for each message on the socket whose descriptor the command line names."""
     channel = socket.socket(fileno=int(sys.argv[1]))
-    with_torch = sys.argv[2] == "torch"
+    kind = sys.argv[2]
     run_uncompiled()
-    if with_torch:
+    if kind != NUMPY:
         importlib.import_module("course.checks.tensors")
+    if kind == COMPILER:
+        for _ in imports_ahead():
+            pass
     if threading.active_count() > 1 or len([*Path("/proc/self/task").iterdir()]) > 1:
         sys.exit("A library started a thread when it was imported: forks would lack it.")
-    ForkServer(channel, imports_ahead() if with_torch else iter(())).serve()
+    channel.send(READY)
+    ForkServer(channel).serve()
 
 
 class ForkServer:
     """Forks workers, and reports how they end."""
 
-    def __init__(self, channel: socket.socket, ahead: Iterator[str]) -> None:
-        """Create a server without forking anything.
-
-        Args:
-            channel: the socket with the requests.
-            ahead: imports more modules at each step, for future workers.
-        """
+    def __init__(self, channel: socket.socket) -> None:
+        """Create a server of the requests on a socket, without forking anything."""
         self._channel = channel
-        self._ahead: Iterator[str] | None = ahead
         self._reports: dict[int, int] = {}  # the file to report to, by the worker's process id
         self._ended, self._wake = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         signal.signal(signal.SIGCHLD, lambda *_: None)
@@ -68,27 +66,16 @@ class ForkServer:
 
     def serve(self) -> NoReturn:
         """Serve until the other end of the socket is closed."""
-        waited = False
         while True:
-            patience = None if self._ahead is None else 0 if waited else IDLE
             asked = self._channel.fileno()
-            ready, _, _ = select.select([asked, self._ended], [], [], patience)
+            ready, _, _ = select.select([asked, self._ended], [], [])
             if self._ended in ready:
                 self._report()
             if asked in ready:
-                waited = False
                 data, files, _, _ = socket.recv_fds(self._channel, LONGEST_MESSAGE, 4)
                 if not data:
                     self._end_all()
                 self._fork(data, files)
-            elif not ready:
-                waited = True  # no request yet: import one more module, and look again
-                self._import_ahead()
-
-    def _import_ahead(self) -> None:
-        if self._ahead is not None and next(self._ahead, None) is None:
-            self._ahead = None
-            gc.freeze()
 
     def _fork(self, data: bytes, files: list[int]) -> None:
         *standard, report = files
@@ -116,7 +103,7 @@ class ForkServer:
             for file in (*files, *self._reports.values(), self._ended, self._wake):
                 os.close(file)
             asked = json.loads(data)
-            process.main(asked["torch_on"], asked["serving"])
+            process.main(asked["torch_on"], asked["serving"], forked=True)
             code = 0
         except BaseException:  # whatever it is, it must not get into the server's loop
             sys.excepthook(*sys.exc_info())

@@ -77,6 +77,10 @@ class TimedOut(WorkerStopped):
     status = "timed_out"
 
 
+class Overran(TimedOut):
+    """By the learner's own clock, which the rest of the machine cannot make run faster."""
+
+
 class OutOfMemory(WorkerStopped):
     """The worker used too much memory and was stopped."""
 
@@ -232,7 +236,7 @@ class Worker:
                     message, observation = from_bytes(frame, LONGEST_HEADER)
                     if message.get("overran"):
                         self.end()
-                        raise TimedOut(TOO_LONG.format(PATIENCE))
+                        raise Overran(TOO_LONG.format(PATIENCE))
                     return message, observation
             except BadFrame:
                 frame = BadFrame()

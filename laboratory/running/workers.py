@@ -109,13 +109,18 @@ class _Worker:
     def __init__(self, device: str, threads: int):
         self._device, self._threads = device, threads
         self.ended = False
+        self._turn = threading.Lock()
+        """Held while a process is started, or ended: none is started after the end."""
         self._process: BaseProcess | None = None
         self._pipe: Connection | None = None
 
     def perform(self, job: Job) -> JobResult:
         if self._process is None or self._pipe is None:
             try:
-                self._process, self._pipe = self._started()
+                with self._turn:
+                    if self.ended:
+                        return JobResult(job, None, "stopped before its process was started")
+                    self._process, self._pipe = self._started()
             except OSError as error:
                 return JobResult(
                     job,
@@ -142,9 +147,10 @@ class _Worker:
 
     def end(self) -> None:
         """Kill the process, whatever it is doing; a cell resumes from its last checkpoint."""
-        self.ended = True
-        if self._process is not None:
-            self._process.kill()
+        with self._turn:
+            self.ended = True
+            if self._process is not None:
+                self._process.kill()
 
 
 def _serve(pipe: Connection, device: str, threads: int) -> None:

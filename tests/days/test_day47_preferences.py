@@ -2,7 +2,7 @@
 
 import pytest
 
-from course.checks.authoring import FLOAT64, backward, gradients, wanting_gradients
+from course.checks.authoring import FLOAT64, HALVES, backward, gradients, wanting_gradients
 
 AXES = "publications take a batch of answers: one leading axis"
 FAR = "differences in the thousands occur with long answers; few models get there"
@@ -81,10 +81,10 @@ def cut_off(draw):
 
 
 @pytest.fixture
-def rewards(draw):
+def rewards(draw, dtype):
     """The rewards of the answers of several pairs; the wrong answer leads in some."""
     pairs = draw.size(4, 8)
-    found = {name: draw.normal(pairs, scale=1.5) for name in ("chosen", "rejected")}
+    found = {name: draw.normal(pairs, scale=1.5, dtype=dtype) for name in ("chosen", "rejected")}
     found["chosen"][0] = found["rejected"][0] - 1.0
     return found
 
@@ -96,21 +96,25 @@ def rewards_far_apart(draw):
     return {"chosen": near + near.new_tensor([6000.0, 0.0, -9000.0]), "rejected": draw.normal(3)}
 
 
-def log_probs(draw, pairs):
+def log_probs(draw, pairs, dtype="float32"):
     """The four log-probabilities of each pair: around −9, and the reference not far from the policy."""
     sides = ("chosen", "rejected")
-    policy = {f"policy_{side}": draw.normal(pairs, mean=-9.0, scale=3.0) for side in sides}
+    policy = {
+        f"policy_{side}": draw.normal(pairs, mean=-9.0, scale=3.0, dtype=dtype) for side in sides
+    }
     reference = {
-        f"reference_{side}": policy[f"policy_{side}"] + draw.normal(pairs, mean=0.5, scale=2.0)
+        f"reference_{side}": policy[f"policy_{side}"]
+        + draw.normal(pairs, mean=0.5, scale=2.0, dtype=dtype)
         for side in sides
     }
     return policy | reference
 
 
 @pytest.fixture
-def four(draw):
+def four(draw, dtype):
     """Log-probabilities of several pairs, and a beta."""
-    return log_probs(draw, draw.size(4, 8)) | {"beta": float(draw.uniform(0.2, 0.7))}
+    found = log_probs(draw, draw.size(4, 8), dtype=dtype)
+    return found | {"beta": float(draw.uniform(0.2, 0.7))}
 
 
 @pytest.fixture
@@ -150,7 +154,7 @@ def differentiated(loss, inputs):
 
 
 @pytest.mark.on_devices
-@pytest.mark.parametrize("dtype", ["float32", FLOAT64])
+@pytest.mark.parametrize("dtype", ["float32", FLOAT64, *HALVES])
 def test_log_probs(answer, given):
     """The log-probability of an answer is the sum over its labels."""
     return {"log_probs": answer.sequence_log_probs(**given)}
@@ -194,6 +198,7 @@ def test_no_labels(answer, cut_off):
 # --- bradley_terry_loss ---------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("dtype", ["float32", *HALVES])
 def test_preferences(answer, rewards):
     """The loss is the mean of −log σ(chosen − rejected), and pulls the two rewards apart."""
     return differentiated(answer.bradley_terry_loss, rewards)
@@ -210,6 +215,7 @@ def test_far_rewards(answer, rewards_far_apart):
 
 
 @pytest.mark.on_devices
+@pytest.mark.parametrize("dtype", ["float32", *HALVES])
 def test_loss(answer, four):
     """An answer's reward is beta times how much its log-probability has grown since the reference."""
     return {"loss": answer.dpo_loss(**four)}

@@ -2,14 +2,16 @@
 
 import pytest
 
-from course.checks.authoring import FLOAT64, backward, gradients, wanting_gradients
+from course.checks.authoring import FLOAT64, HALVES, backward, gradients, wanting_gradients
 
 AXES = "additional leading axes"
 EMPTY = "an answer without a single token is cut off by the verifier, which is rare"
 PADDING = "log-probabilities at padding are numbers in most programs"
 SIZES = "groups of one have nothing to compare"
 ROUNDED = "rewards of 0 and 1 have an exact mean, and those of other numbers may not"
-SMALL = "rewards that differ by thousandths"
+SMALL = "rewards that differ by thousandths, or by far less"
+FAR = "log-ratios beyond ±20, as after an update that was far too large"
+NEAR = "log-ratios of a thousandth, as after the first steps"
 
 
 # --- Inputs: rewards ------------------------------------------------------------------------------
@@ -53,11 +55,14 @@ def equal_and_rounded(draw):
 
 @pytest.fixture
 def shaped(draw, case):
-    """A single group, pairs in more axes than one, groups of one, or rewards close to each other."""
+    """A single group, pairs in more axes than one, groups of one, or rewards close to each
+    other."""
     sizes = draw.sizes(3, 6, 2)
     shapes = {"one group": sizes[:1], "more axes": [*sizes, 2], "groups of one": [*sizes, 1]}
     if case == "close together":
         return 0.5 + 0.001 * draw.normal(*sizes)
+    if case == "tiny differences":
+        return 1e-7 * draw.normal(*sizes)
     return draw.normal(*shapes[case])
 
 
@@ -141,13 +146,25 @@ def apart_and_padded(draw):
     return penalized(draw)
 
 
+@pytest.fixture
+def nearly_equal(draw):
+    """Two models that have hardly moved apart."""
+    return penalized(draw, change=1e-3, padded=False)
+
+
 def odd(draw, case, make):
-    """Arguments with more axes, an answer without tokens, what padding can hold, or float64."""
+    """Arguments with more axes, an answer without tokens, models far apart, what padding can hold,
+    or a dtype."""
     if case == "more axes":
         return make(draw, draw.sizes(2, 4, 2))
-    if case == "float64":
-        return make(draw, dtype="float64")
+    if case in ("float64", "float16", "bfloat16"):
+        return make(draw, dtype=case)
     given = make(draw)
+    if case in ("far more likely", "far less likely"):
+        model, other = list(given)[:2]
+        shift = draw.uniform(22, 30, *given[model].shape)
+        given[other] = given[model] + shift * (1 if case == "far less likely" else -1)
+        return given
     if case == "an empty answer":
         given["mask"][1] = False
     else:
@@ -174,7 +191,10 @@ ODD = [
     pytest.param("an empty answer", marks=pytest.mark.watertight(EMPTY)),
     pytest.param("minus infinity", marks=pytest.mark.watertight(PADDING)),
     pytest.param("not a number", marks=pytest.mark.watertight(PADDING)),
+    pytest.param("far more likely", marks=pytest.mark.watertight(FAR)),
+    pytest.param("far less likely", marks=pytest.mark.watertight(FAR)),
     pytest.param("float64", marks=FLOAT64.marks),
+    *HALVES,
 ]
 
 
@@ -195,7 +215,7 @@ def test_right_and_wrong(answer, right_and_wrong):
 
 
 @pytest.mark.on_devices
-@pytest.mark.parametrize("dtype", ["float32", FLOAT64])
+@pytest.mark.parametrize("dtype", ["float32", FLOAT64, *HALVES])
 def test_levels_and_spreads(answer, graded):
     """Each group is compared only with itself: with its own mean and standard deviation."""
     return {"advantages": answer.group_advantages(graded)}
@@ -221,6 +241,7 @@ def test_rounded_means(answer, equal_and_rounded):
         pytest.param("more axes", marks=pytest.mark.watertight(AXES)),
         pytest.param("groups of one", marks=pytest.mark.watertight(SIZES)),
         pytest.param("close together", marks=pytest.mark.watertight(SMALL)),
+        pytest.param("tiny differences", marks=pytest.mark.watertight(SMALL)),
     ],
 )
 def test_shapes_of_groups(answer, shaped):
@@ -260,7 +281,8 @@ def test_clip(answer, wide):
 
 @pytest.mark.parametrize("case", ODD)
 def test_odd_steps(answer, odd_step):
-    """The result is right for any leading axes, answers without tokens, any padding, and float64."""
+    """The result is right for any leading axes, answers without tokens, models far apart, any padding, and
+    any dtype."""
     return differentiated(answer.policy_loss, odd_step)
 
 
@@ -278,6 +300,12 @@ def test_penalty_with_padding(answer, apart_and_padded):
     return {"penalty": answer.kl_penalty(**apart_and_padded)}
 
 
+@pytest.mark.watertight(NEAR)
+def test_penalty_of_nearly_equal_models(answer, nearly_equal):
+    """Where the two models nearly agree, the penalty has its digits, too."""
+    return {"penalty": answer.kl_penalty(**nearly_equal)}
+
+
 def test_penalty_gradients(answer, apart_and_padded):
     """The gradient pulls the model toward the reference, which has no gradient."""
     return differentiated(answer.kl_penalty, apart_and_padded)
@@ -285,5 +313,6 @@ def test_penalty_gradients(answer, apart_and_padded):
 
 @pytest.mark.parametrize("case", ODD)
 def test_odd_penalties(answer, odd_penalty):
-    """The result is right for any leading axes, answers without tokens, any padding, and float64."""
+    """The result is right for any leading axes, answers without tokens, models far apart, any padding, and
+    any dtype."""
     return differentiated(answer.kl_penalty, odd_penalty)

@@ -4,6 +4,7 @@ import pytest
 
 MANY = "thousands of samples are rare, and there C(n, k) has hundreds of digits"
 NOBODY = "every sample of a question may be cut off"
+LOW = "scores of less than −10⁹ are no log-probabilities"
 TIES = "equal scores are rare with a verifier, whose scores are floats"
 WORDS = ("ten", "two", "six", "one", "four", "nine", "five", "zero")
 
@@ -141,6 +142,13 @@ def log_probabilities(draw):
 
 
 @pytest.fixture
+def very_low(draw):
+    """All scores are negative, and larger than any number that one might take for infinity."""
+    scores = [10.0**11 * score for score in eighths(draw, -9, -1, 4)]
+    return unzipped(shuffled(draw, list(zip(some(draw, 4), scores, strict=True))))
+
+
+@pytest.fixture
 def best_cut_off(draw):
     """The sample with the highest score has no answer, nor have those with the largest total. The best of
     the others is false in Python, and does not win if it gets an earlier sample's score."""
@@ -270,6 +278,12 @@ def test_best(answer, judged):
 def test_negative_scores(answer, log_probabilities):
     """Scores may be negative: the one nearest to 0 is the highest."""
     return {"chosen": answer.best_of_n(**log_probabilities)}
+
+
+@pytest.mark.watertight(LOW)
+def test_very_low_scores(answer, very_low):
+    """However low all scores are, one of them is the highest."""
+    return {"chosen": answer.best_of_n(**very_low)}
 
 
 def test_best_cut_off(answer, best_cut_off):

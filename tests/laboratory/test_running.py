@@ -20,7 +20,7 @@ from filelock import FileLock
 from rich.console import Console
 
 from course.curriculum import ROOT
-from laboratory.running import digests, runner
+from laboratory.running import digests, runner, workers
 from laboratory.running.cell import load, perform
 from laboratory.study import description
 from laboratory.study.description import Study
@@ -364,3 +364,11 @@ def test_the_commit_is_that_of_the_beginning(
     monkeypatch.setattr(runner, "_performed", performed)
     made = run(small, tmp_path).made
     assert made["commit"] == before != runner.commit("width")
+
+
+def test_no_process_is_started_after_the_end(monkeypatch):
+    """A thread that has taken a job when a study is stopped may come too late."""
+    worker = workers._Worker("cpu", 1)
+    monkeypatch.setattr(worker, "_started", lambda: pytest.fail("started after the end"))
+    worker.end()
+    assert "stopped" in worker.perform(None).error

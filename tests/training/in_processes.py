@@ -46,9 +46,9 @@ def trained(folder: Path, changes: Sequence[str], context: ProcessContext) -> No
 def train(settings: Settings, run: Run, context: ProcessContext) -> None:
     trainer = Trainer(settings, tasks.load(settings, Console(quiet=True)), run, context)
     losses = []
-    for group in trainer._groups():
+    for group in trainer.groups():
         window = Window()
-        trainer._step(group, window)
+        trainer.step(group, window)
         trainer.progress.step += 1
         losses.append(trainer._watch(window))
         if trainer.progress.step % 10 == 0:

@@ -4,9 +4,12 @@ import ast
 import re
 from pathlib import Path
 
+import pytest
+
 import training
 from course import cli
 from course.assembly import runs
+from training import program
 from training.models.parts import PartsProvider
 from training.program import Program
 
@@ -37,3 +40,13 @@ def test_commands_that_messages_name_are_there():
     found = {name for text in words() for name in NAMED.findall(text)}
     assert {"train", "evaluate", "export", "compare", "check"} <= found
     assert found <= set(cli.COMMANDS)
+
+
+@pytest.mark.parametrize(("launcher", "follower"), [("", False), ("run", True)])
+def test_only_torchrun_makes_a_follower(monkeypatch, launcher, follower):
+    """SLURM and MPI set `RANK` too, for a command that is no part of a group."""
+    monkeypatch.setenv("RANK", "1")
+    monkeypatch.delenv("TORCHELASTIC_RUN_ID", raising=False)
+    if launcher:
+        monkeypatch.setenv("TORCHELASTIC_RUN_ID", launcher)
+    assert program.follows() == follower

@@ -50,7 +50,7 @@ def test_a_step_is_that_of_the_paper_s_adam(trainer, double):
     one = trainer(small(dropout=0.0))
     before = {name: p.detach().clone() for name, p in one.objective.parameters.items()}
     rows = one.task.batch(0)
-    one._step([rows], Window())
+    one.step([rows], Window())
     batch = implementation.Batch(rows.source, rows.target)
     model = implementation.make_model(11, 11, n=1, d_model=16, d_ff=32, h=2, dropout=0.0)
     model.load_state_dict(before, strict=False)
@@ -73,8 +73,8 @@ def test_batches_accumulated_are_one_large_batch(trainer, double):
     together = Rows(
         *(torch.cat([getattr(p, side) for p in parts]) for side in ("source", "target"))
     )
-    one._step(parts, Window())
-    other._step([together], Window())
+    one.step(parts, Window())
+    other.step([together], Window())
     for name in one.objective.parameters:
         if "w_k.bias" not in name:
             torch.testing.assert_close(
@@ -97,7 +97,7 @@ def test_the_gradient_is_cut_to_the_length_that_is_allowed(trainer):
         or step()
     )
     window = Window()
-    one._step([one.task.batch(0)], window)
+    one.step([one.task.batch(0)], window)
     assert float(lengths[0]) == pytest.approx(1e-3, rel=1e-3)
     assert float(window.norms[0]) > 0.1  # what is reported is what it was
 
@@ -116,14 +116,14 @@ def test_the_rate_is_the_paper_s_and_falls_to_zero_if_asked_to(trainer):
 
 def test_the_running_mean_is_what_is_measured_and_kept(trainer):
     one = trainer(small(ema=0.5, steps=3, validate_every=3, save_every=3))
-    seen, step = [], one._step
+    seen, step = [], one.step
     start = {name: p.detach().clone() for name, p in one.objective.parameters.items()}
 
     def watched(group, window):
         step(group, window)
         seen.append({name: p.detach().clone() for name, p in one.objective.parameters.items()})
 
-    one._step = watched
+    one.step = watched
     one.train(None)
     for name, first in start.items():
         mean = first
@@ -337,14 +337,14 @@ def test_a_row_that_a_kill_has_cut_is_no_row_though_its_half_numbers_are_numbers
 def test_ctrl_c_ends_the_step_and_saves(trainer):
     before = signal.getsignal(signal.SIGINT)
     one = trainer(small(steps=1000))
-    step = one._step
+    step = one.step
 
     def pressed(group, window):
         step(group, window)
         if one.progress.step == 6:
             os.kill(os.getpid(), signal.SIGINT)
 
-    one._step = pressed
+    one.step = pressed
     with pytest.raises(Interrupted, match="after step 7, which is saved"):
         one.train(None)
     assert read_state(one.run.state).facts["progress"]["step"] == 7
@@ -358,7 +358,7 @@ def test_a_second_ctrl_c_does_not_wait(trainer):
         os.kill(os.getpid(), signal.SIGINT)
         os.kill(os.getpid(), signal.SIGINT)
 
-    one._step = pressed
+    one.step = pressed
     with pytest.raises(KeyboardInterrupt):
         one.train(None)
 
@@ -466,7 +466,7 @@ def test_a_disk_that_was_always_full_has_no_last_checkpoint(trainer, monkeypatch
 
 def test_a_loss_that_is_no_number_stops_and_names_the_step(trainer):
     one = trainer(small(steps=12))
-    step = one._step
+    step = one.step
 
     def poisoned(group, window):
         if one.progress.step == 5:
@@ -474,7 +474,7 @@ def test_a_loss_that_is_no_number_stops_and_names_the_step(trainer):
                 next(iter(one.objective.parameters.values())).fill_(math.nan)
         step(group, window)
 
-    one._step = poisoned
+    one.step = poisoned
     with pytest.raises(Diverged, match="In step 6 the loss is nan"):
         one.train(None)
     found = read_state(one.run.state)

@@ -166,3 +166,35 @@ def test_a_clip_below_0():
     zeros = torch.zeros(1, 1)
     with pytest.raises(ValueError, match="clip must be at least 0, got -1"):
         policy_loss(zeros, zeros, torch.zeros(1), zeros == 0, clip=-1)
+
+
+def test_rewards_in_half_precision():
+    """The square of a small difference is 0 in float16."""
+    rewards = torch.tensor([1e-4, 2e-4], dtype=torch.float16)
+    half = math.sqrt(0.5)
+    expected = torch.tensor([-half, half], dtype=torch.float32)
+    torch.testing.assert_close(group_advantages(rewards), expected)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_losses_in_half_precision(dtype):
+    """They are those of the rounded inputs, in float32."""
+    new, old = torch.randn(2, 3, 200).mul(0.3).to(dtype)
+    advantages, mask = torch.randn(3).to(dtype), torch.rand(3, 200) < 0.8
+    policy = policy_loss(new, old, advantages, mask), kl_penalty(new, old, mask)
+    wide = new.double(), old.double()
+    exact = policy_loss(*wide, advantages.double(), mask), kl_penalty(*wide, mask)
+    for result, expected in zip(policy, exact, strict=True):
+        assert result.dtype == torch.float32
+        torch.testing.assert_close(result.double(), expected, rtol=1e-5, atol=0)
+
+
+@pytest.mark.parametrize("size", [1e-2, 1e-3, 1e-4])
+def test_the_penalty_of_nearly_equal_models(size):
+    """x²/2 where x is small, in float32 too, where eˣ − x − 1 is rounding; and never negative."""
+    change = size * torch.randn(1, 100, dtype=torch.float32)
+    mask = torch.ones(1, 100, dtype=torch.bool)
+    exact = (change.double().expm1() - change.double()).sum()
+    result = kl_penalty(torch.zeros_like(change), change, mask)
+    torch.testing.assert_close(result.double(), exact, rtol=0.05, atol=0)
+    assert min(kl_penalty(torch.zeros(1, 1), x.view(1, 1), mask[:, :1]) for x in change[0]) >= 0

@@ -78,3 +78,24 @@ def test_what_cannot_be_compared_is_said(generator):
         dpo_loss(one, one, one, two)
     with pytest.raises(ValueError, match="beta must be positive, got 0"):
         dpo_loss(one, one, one, one, beta=0)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_a_long_answer_in_half_precision(generator, dtype):
+    """Its logits are rounded, and nothing else is: a sum in half precision would be off by several nats."""
+    logits = normal(generator, 1000, 50).to(dtype)
+    labels = torch.randint(50, (1000,), generator=generator)
+    expected = sequence_log_probs(logits.double(), labels)
+    result = sequence_log_probs(logits, labels)
+    assert result.dtype == torch.float32
+    assert abs(result.double() - expected) < 1e-5 * abs(expected)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_losses_in_half_precision(generator, dtype):
+    four = normal(generator, 4, 6).mul(50).to(dtype)
+    result = dpo_loss(*four, beta=0.3)
+    assert result.dtype == torch.float32
+    torch.testing.assert_close(
+        result.double(), dpo_loss(*four.double(), beta=0.3), rtol=1e-5, atol=0
+    )

@@ -22,11 +22,14 @@ LONGEST = 2**20  # maximum length of the result, in characters
 
 def limit() -> None:
     """Limit this process's CPU time and memory, except on Windows."""
-    with contextlib.suppress(ImportError, ValueError, OSError):
-        import resource
+    if sys.platform == "win32":
+        return
+    import resource
 
-        resource.setrlimit(resource.RLIMIT_CPU, (CPU_SECONDS, CPU_SECONDS))
-        resource.setrlimit(resource.RLIMIT_DATA, (MEMORY, MEMORY))
+    for kind, most in ((resource.RLIMIT_CPU, CPU_SECONDS), (resource.RLIMIT_DATA, MEMORY)):
+        # Fails where the system's own limit is lower already, or where the system has no such limit.
+        with contextlib.suppress(ValueError, OSError):
+            resource.setrlimit(kind, (most, most))
 
 
 def refuse(message: str) -> NoReturn:

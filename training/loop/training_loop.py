@@ -152,9 +152,9 @@ class Trainer:
         started = time.perf_counter() - progress.seconds
         window = Window()
         with self.stop.handle_signals():
-            groups = self._groups()
+            groups = self.groups()
             while not self.finished:
-                self._step(next(groups), window)
+                self.step(next(groups), window)
                 progress.step += 1
                 progress.seconds = time.perf_counter() - started
                 stopping = self.stop.requested()
@@ -204,7 +204,7 @@ class Trainer:
 
     # --- A step -----------------------------------------------------------------------------------
 
-    def _groups(self) -> Iterator[list[Rows]]:
+    def groups(self) -> Iterator[list[Rows]]:
         """Yield the batches of each step, prepared in advance where a GPU would wait for them."""
         accumulate = self.settings.accumulate
         first = self.progress.step * accumulate
@@ -220,7 +220,7 @@ class Trainer:
         while group := list(itertools.islice(batches, accumulate)):
             yield group
 
-    def _step(self, group: list[Rows], window: Window) -> None:
+    def step(self, group: list[Rows], window: Window) -> None:
         """Take an optimizer step along the gradient of the mean loss over all tokens of the group, in all
         processes."""
         number, world = self.progress.step + 1, self.context.world_size

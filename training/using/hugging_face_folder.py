@@ -50,7 +50,7 @@ def write(folder: Path, model: Model) -> None:
     if kind == "gpt":
         config, weights = _gpt2(sizes), gpt2_published(weights)
     else:
-        config, weights = _llama(sizes, base), llama_published(weights)
+        config, weights = llama_settings(sizes, base), llama_published(weights)
     draft = folder.with_name(f"{folder.name}.part")
     try:
         shutil.rmtree(draft, ignore_errors=True)
@@ -113,7 +113,7 @@ def _gpt2(sizes: GPTConfig) -> dict[str, Any]:
     }
 
 
-def _llama(sizes: LLaMAConfig, base: Base | None) -> dict[str, Any]:
+def llama_settings(sizes: LLaMAConfig, base: Base | None) -> dict[str, Any]:
     rope: Mapping[str, Any] | None = {"rope_type": "default"} if base is None else base.rope
     if rope is None:
         raise Refused(

@@ -18,7 +18,7 @@ def replaced(path: Path) -> Iterator[Path]:
     path.parent.mkdir(parents=True, exist_ok=True)
     draft = path.parent / ".draft"
     yield draft
-    with draft.open("rb") as file:
+    with draft.open("rb+") as file:  # Windows flushes no file that was opened to be read
         os.fsync(file.fileno())
     draft.replace(path)
 

@@ -3,6 +3,8 @@
 import contextlib
 import math
 import shutil
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -240,3 +242,16 @@ def test_numpy_days_know_the_cpu_alone(project):
     assert day["status"] == "not_started"
     said = project.course("check", "2", "--device", "cuda").stdout
     assert "Checked on the CPU: no check of day 2 can run on cuda." in said
+
+
+@pytest.mark.parametrize("name", ["_setup_privateuseone_for_python_backend", "_DummyBackendModule"])
+def test_a_torch_without_the_private_parts_lacks_the_practice_gpu_alone(name):
+    """Days are checked on the CPU, whatever is renamed."""
+    code = f"""
+from torch.utils import backend_registration
+del backend_registration.{name}
+from course.checks.tensors import missing_device
+print(missing_device("practice"), missing_device("cpu"))
+"""
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
+    assert "knows no devices written in Python None" in done.stdout

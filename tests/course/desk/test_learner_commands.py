@@ -621,6 +621,15 @@ def test_threads_wait_passively(tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.slow
+def test_line_ends_of_windows_are_no_drift(project):
+    """Git may write them, into a stub and its digest alike."""
+    stub = project.exercise.read_bytes()
+    project.exercise.write_bytes(stub.replace(b"\n", b"\r\n"))
+    checked = project.course("sync", "--check")
+    assert project.exercise.name not in checked.stdout
+
+
 def test_sync_leaves_begun_work_alone(project, answer):
     """A begun stub is named and untouched; a drifted one is written anew; a drifted solution fails."""
     project.exercise.write_text(answer, encoding="utf-8")

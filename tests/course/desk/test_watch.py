@@ -311,10 +311,12 @@ def test_polling_where_no_events_come(project, monkeypatch, saves_of):
     [
         OSError("OS file watch limit reached."),
         RuntimeError("Error creating recommended watcher: Too many open files (os error 24)"),
+        PermissionError("Permission denied"),
     ],
 )
 def test_polling_where_no_more_can_be_watched(project, monkeypatch, saves_of, error):
-    """Other programs hold all inotify watches, or all instances: that is said, and saves are still seen."""
+    """Other programs hold all inotify watches, or all instances, or the folder is closed: that is said, and
+    saves are still seen."""
 
     def refuse(*paths, **options):
         raise error
@@ -326,6 +328,7 @@ def test_polling_where_no_more_can_be_watched(project, monkeypatch, saves_of, er
         seen.get(timeout=PATIENCE)
     assert len(said) == 1
     assert "looked at every" in said[0]
+    assert ("other programs" in said[0]) == ("many" in str(error) or "limit" in str(error))
 
 
 def test_events_are_enough_where_they_come(project, saves_of):
@@ -390,3 +393,52 @@ def test_what_is_printed_pushes_no_title_off_the_screen(rows, printed, tmp_path)
     assert console.file.getvalue().count("\n") < 24
     assert "our code printed" in console.file.getvalue()
     assert ("a line" in console.file.getvalue()) == (printed[0] == "a" and rows < 14)
+
+
+def test_a_save_waits_for_nothing_that_is_done_beside_it(tmp_path):
+    """Whatever step the thread is at, such as the import of torch; what it finds afterwards is not shown."""
+    watch = watching.Watch(DAYS[1], tmp_path, Console(quiet=True), as_json=False, seed=0)
+    begun, done, shown = threading.Event(), threading.Event(), []
+
+    def steps():
+        begun.set()
+        done.wait(PATIENCE)  # an import, for example
+        yield lambda: shown.append("stale")
+
+    work = watch._beside(steps())
+    next(work)
+    assert begun.wait(PATIENCE)
+    work.close()
+    assert not done.is_set()
+    later = watch._beside(iter_of(lambda: shown.append("new")))
+    done.set()
+    for _ in later:
+        pass
+    assert shown == ["new"]
+
+
+def iter_of(step):
+    yield step
+
+
+def test_what_ends_the_watching_of_files_is_said(tmp_path, monkeypatch):
+    """Nobody waits for verdicts that never come."""
+    console = Console(file=io.StringIO(), theme=display.THEME)
+    watch = watching.Watch(DAYS[1], tmp_path, console, as_json=False, seed=0)
+
+    def refuse(*arguments):
+        raise PermissionError("no access")
+
+    monkeypatch.setattr(watching, "saves", refuse)
+    watch._watch_files(threading.Event())
+    assert "Saves are no longer seen (PermissionError: no access)" in console.file.getvalue()
+
+
+def test_a_file_that_cannot_be_looked_at_is_as_good_as_none(tmp_path, monkeypatch):
+    """A folder may refuse it for a moment."""
+
+    def refuse(*arguments):
+        raise PermissionError("no access")
+
+    monkeypatch.setattr(watching, "find_answer", refuse)
+    assert watching._signature(DAYS[1], tmp_path) is None

@@ -8,9 +8,11 @@ import re
 import pytest
 
 from course.checks.loading import CORE
+from course.checks.observation import Raised
+from course.checks.seeing import CheckRun
 from course.curriculum import DAYS, RAISE, find_day
 from course.judging import diagnosis
-from course.judging.judge import Judge
+from course.judging.judge import Attempt, Judge
 from course.judging.messages import beside_others, contradict
 from course.judging.misconceptions import load_misconceptions, module_with
 from course.references.patched import reference_module
@@ -387,20 +389,24 @@ def search():
 def test_a_search_can_be_left_and_gone_on_with(search, monkeypatch):
     """When patience is at its end nothing is told; whoever goes on finds what there is to find."""
     monkeypatch.setattr(diagnosis, "PATIENCE", 0.0)
-    monkeypatch.setattr(diagnosis, "PATIENCE_AT_FIRST", 0.0)
     assert not search.look()
     assert search.told == {}
-    for _ in search.go_on():
-        pass
+    monkeypatch.setattr(diagnosis, "PATIENCE", float("inf"))
+    assert search.look()
+    assert {one.id for one in search.told["attention"]} == {"not_scaled", "mask_ignored"}
+
+
+@pytest.mark.parametrize("kind", [*diagnosis.NAMELESS, *diagnosis.SLIPS])
+def test_a_line_that_cannot_run_is_not_searched(kind):
+    """A name that is not there needs no search; of what is called wrongly no two mistakes are tried."""
+    judge = Judge(find_day("2"))
+    slip = Raised(kind, "name 'quary' is not defined", [(3, "attention", "quary")])
+    attempts = {check.name: Attempt(CheckRun({}, slip)) for check in judge.checks}
+    search = judge.search(attempts, judge.verdicts(attempts))
+    assert search.wanted == (kind in diagnosis.SLIPS)
+    search.look_in_batch()
+    assert search.runs == 0
     assert search.done
-    assert {one.id for one in search.told["attention"]} == {"not_scaled", "mask_ignored"}
-
-
-def test_a_command_that_ends_looks_longer(search, monkeypatch):
-    monkeypatch.setattr(diagnosis, "PATIENCE", 0.0)
-    monkeypatch.setattr(diagnosis, "PATIENCE_AT_FIRST", 0.0)
-    assert search.look(long=True)
-    assert {one.id for one in search.told["attention"]} == {"not_scaled", "mask_ignored"}
 
 
 def test_a_batch_looks_as_long_on_every_machine(search, monkeypatch):

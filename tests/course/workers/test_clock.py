@@ -66,15 +66,36 @@ def test_imports_are_off_the_clock(monkeypatch, tmp_path):
     assert clock.CLOCK.seconds < 0.2
 
 
-def test_a_timeout_is_confirmed_in_a_fresh_worker(impatient_check, tmp_path):
-    """A check that ran out of time once, and not when it was asked again alone, is as right as any."""
+def test_a_timeout_is_confirmed_in_a_fresh_worker(check, monkeypatch, tmp_path):
+    """A check that slept too long once, and not when it was asked again alone, is as right as any."""
+    monkeypatch.setattr("course.workers.answer_run.NAP", 0.5)
     once = f"    if not os.path.exists({str(tmp_path / 'met')!r}):\n"
-    once += f"        open({str(tmp_path / 'met')!r}, 'w').close()\n        while True: pass\n"
-    result = impatient_check(
-        1, "import os" + RIGHT.replace("    powers =", once + "    powers =", 1)
-    )
+    once += f"        open({str(tmp_path / 'met')!r}, 'w').close()\n        time.sleep(99)\n"
+    result = check(1, "import os, time" + RIGHT.replace("    powers =", once + "    powers =", 1))
     assert (tmp_path / "met").exists()
     assert result.status == "passed"
+
+
+@pytest.mark.skipif(not CAN_FORK, reason="workers are new interpreters here, with the real limits")
+def test_after_an_endless_loop_nothing_else_is_run(impatient_check):
+    """By the learner's own clock one run is enough, and the verdict does not wait for other exercises."""
+    loop = "    while True: pass\n"
+    result = impatient_check(1, RIGHT.replace("    powers =", loop + "    powers =", 1))
+    first, *others = [check for check in result.checks if check.status != "passed"]
+    assert "still running after 0.5 seconds" in first.message
+    assert {check.message for check in others} == {f"Not run: `{first.name}` does not end."}
+    assert {check.exercise for check in others} == {"softmax", "log_softmax"}
+
+
+def test_a_system_may_allow_less_memory(monkeypatch):
+    """A login node of a cluster does: the limit is the lower of the two."""
+    resource = pytest.importorskip("resource")
+    limits = []
+    monkeypatch.setattr(resource, "getrlimit", lambda kind: (2**31, 2**31))
+    monkeypatch.setattr(resource, "setrlimit", lambda kind, limit: limits.append(limit))
+    monkeypatch.setattr(sys, "platform", "linux")
+    process._limit_memory()
+    assert limits == [(2**31, 2**31)]
 
 
 @pytest.mark.slow

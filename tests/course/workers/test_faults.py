@@ -24,6 +24,13 @@ FAULTS = {
     "not a number": ((LAST, LAST.replace("value)", "value) * np.nan")), "failed", "is NaN"),
     "infinity": ((LAST, LAST.replace("value)", "value) + np.inf")), "failed", "overflow"),
     "exception": ((FIRST, "    [][3]\n" + FIRST), "error", ", in attention: [][3]"),
+    "misspelled name": ((FIRST, "    quary\n" + FIRST), "error", "Did you mean `query`?"),
+    "misspelled attribute": (
+        (FIRST, "    np.matmull\n" + FIRST), "error", "Did you mean `matmul`?",
+    ),
+    "misspelled import": (("import math", "from math import sqrtt"), "error", "Did you mean `sqrt`?"),
+    "missing import": (("import numpy as np\n", "\n"), "error", "`import numpy as np`"),
+    "missing module": ((FIRST, "    random.random()\n" + FIRST), "error", "`import random`"),
     "input": ((FIRST, "    input('?')\n" + FIRST), "error", "without a keyboard", "`input()`"),
     "breakpoint": ((FIRST, "    breakpoint()\n" + FIRST), "error", "without a keyboard", "--pdb"),
     "a debugger": ((FIRST, "    import pdb; pdb.set_trace()\n" + FIRST), "error", "without a keyboard"),

@@ -186,3 +186,21 @@ def test_a_process_with_many_files_open_can_wait_for_a_fork():
     forked.close()
     for one in (report, reporting):
         os.close(one)
+
+
+@pytest.mark.slow
+def test_no_worker_waits_for_the_compiler():
+    """The second with torch begins its import in a server of its own, from which workers come when it is
+    done."""
+    told = (
+        "import sys, os; send({'compiler': 'torch._dynamo' in sys.modules, 'server': os.getppid()})"
+    )
+    first, second = (run(Worker("cpu", SERVING), told) for _ in range(2))
+    assert first == second
+    assert not first["compiler"]
+    deadline = time.monotonic() + PATIENCE
+    while not forking._servers[forking.COMPILER].is_ready and time.monotonic() < deadline:
+        time.sleep(0.1)
+    later = run(Worker("cpu", SERVING), told)
+    assert later["compiler"]
+    assert later["server"] != first["server"]

@@ -1,7 +1,11 @@
 """A report is whole or not there."""
 
 import contextlib
+import os
 
+import pytest
+
+from course.grading.reports import files
 from course.grading.reports.files import whole_file
 
 
@@ -24,3 +28,17 @@ def test_stopped_on_the_way(tmp_path):
     with whole_file(path) as file:
         file.write("new")
     assert path.read_text() == "new"
+
+
+def test_what_is_flushed_was_opened_for_writing(tmp_path, monkeypatch):
+    """Windows refuses to flush a file that was opened to be read."""
+    fcntl = pytest.importorskip("fcntl")
+    modes = []
+    monkeypatch.setattr(
+        files.os,
+        "fsync",
+        lambda file: modes.append(fcntl.fcntl(file, fcntl.F_GETFL) & os.O_ACCMODE),
+    )
+    with files.whole_file(tmp_path / "report.txt") as file:
+        file.write("whole")
+    assert modes == [os.O_RDWR]

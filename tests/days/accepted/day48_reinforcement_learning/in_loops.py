@@ -3,8 +3,12 @@
 import torch
 
 
+def wide(x):
+    return x if x.dtype == torch.float64 else x.float()
+
+
 def group_advantages(rewards):
-    rows = rewards.reshape(-1, rewards.shape[-1])
+    rows = wide(rewards).reshape(-1, rewards.shape[-1])
     result = torch.zeros_like(rows)
     for place, row in enumerate(rows):
         if len(row) > 1 and (row != row[0]).any():
@@ -13,6 +17,7 @@ def group_advantages(rewards):
 
 
 def policy_loss(log_probs, old_log_probs, advantages, mask, clip=0.2):
+    log_probs, old_log_probs, advantages = map(wide, (log_probs, old_log_probs, advantages))
     total = log_probs.new_zeros(())
     length = log_probs.shape[-1]
     rows = (
@@ -31,5 +36,6 @@ def kl_penalty(log_probs, reference_log_probs, mask):
     with torch.no_grad():
         reference = torch.where(mask, reference_log_probs, torch.zeros_like(reference_log_probs))
     new = torch.where(mask, log_probs, torch.zeros_like(log_probs))
-    k3 = torch.exp(reference) / torch.exp(new) - (reference - new) - 1
+    difference = wide(reference) - wide(new)
+    k3 = torch.expm1(difference) - difference
     return k3.sum() / mask[..., 0].numel()

@@ -4,6 +4,7 @@ import torch
 
 
 def group_advantages(rewards):
+    rewards = rewards.to(torch.promote_types(rewards.dtype, torch.float32))
     if rewards.size(-1) == 1:
         return torch.zeros_like(rewards)
     deviation = rewards.std(dim=-1, keepdim=True)
@@ -13,7 +14,8 @@ def group_advantages(rewards):
 
 
 def policy_loss(log_probs, old_log_probs, advantages, mask, clip=0.2):
-    new, old = log_probs[mask], old_log_probs[mask].detach()
+    dtype = torch.promote_types(log_probs.dtype, torch.float32)
+    new, old = log_probs[mask].to(dtype), old_log_probs[mask].detach().to(dtype)
     advantage = advantages.detach().unsqueeze(-1).expand(mask.shape)[mask]
     ratio = (new - old).exp()
     too_far = torch.where(advantage > 0, ratio > 1 + clip, ratio < 1 - clip)
@@ -22,6 +24,7 @@ def policy_loss(log_probs, old_log_probs, advantages, mask, clip=0.2):
 
 
 def kl_penalty(log_probs, reference_log_probs, mask):
-    difference = log_probs[mask] - reference_log_probs[mask].detach()
+    dtype = torch.promote_types(log_probs.dtype, torch.float32)
+    difference = log_probs[mask].to(dtype) - reference_log_probs[mask].detach()
     answers = mask.flatten(0, -2).size(0) if mask.dim() > 1 else 1
     return (torch.expm1(-difference) + difference).sum() / answers
