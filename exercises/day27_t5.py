@@ -159,6 +159,7 @@ class T5(nn.Module):
           that `Batch` of day 15 makes.
         - The logits are `(B, T, V)`, in the weights' dtype: row t is for the token after `tgt[:, t]`. No
           softmax is applied.
-        - S and T may have any length, including 0. If no key is visible to a query, as in a source that is all padding, its attention output is 0.
+        - S and T may have any length, including 0. If no key is visible to a query, as in a source that is
+          all padding, its attention output is 0.
         """
         raise NotImplementedError

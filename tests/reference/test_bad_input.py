@@ -93,11 +93,9 @@ def attended(mask):
 
 
 def attended_by_heads(mask):
-    """Both ways: torch's kernel would add a mask of floats to the scores."""
+    """(T_q, T_k) is (4, 5)."""
     query, key = torch.randn(B, T, D_MODEL), torch.randn(B, 5, D_MODEL)
-    return tuple(
-        lambda keep=keep: multi_head(keep)(query, key, key, mask) for keep in (True, False)
-    )
+    return (lambda: multi_head()(query, key, key, mask),)
 
 
 def searched(max_len=5, start=1):
