@@ -93,7 +93,7 @@ def test_a_mistake_about_devices(check):
         for number, line in enumerate(read_answer(DAY.solution).splitlines(), 1)
         if MADE_THERE in line
     )
-    assert f"The CPU tensor was made in line {made}: positions = torch.arange" in wrong.message
+    assert f"The CPU tensor was made in line {made}: torch.arange(" in wrong.message
 
 
 @pytest.mark.slow
