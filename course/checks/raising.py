@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import builtins
+import contextlib
 import difflib
 import linecache
+import re
 import sys
 import traceback
 
 from course.checks.observation import Raised
 from course.curriculum import RAISE
 
+NOT_IN_MODULE = re.compile(r"cannot import name '(\w+)'")
 DEEPEST_TRACEBACK = 12  # endless recursion fills a thousand lines that say the same
 
 
@@ -35,16 +38,19 @@ def raised(error: BaseException, file: str | None) -> Raised:
 
 def _suggestion(error: BaseException) -> str:
     """Return the name that was probably meant, as Python's tracebacks do; the answer's own frames know it."""
-    names: set[str] = set()
+    wanted: str | None = None
+    names: list[str] = []
     if isinstance(error, NameError):
         *_, (frame, _) = traceback.walk_tb(error.__traceback__)
-        names = {*frame.f_locals, *frame.f_globals, *dir(builtins)}
-    elif isinstance(error, AttributeError) and error.name is not None:
-        names = set(dir(error.obj))
-    elif isinstance(error, ImportError) and error.name in sys.modules:
-        names = set(dir(sys.modules[error.name]))
-    wanted = getattr(error, "name_from", None) or getattr(error, "name", None) or ""
-    return next(iter(difflib.get_close_matches(wanted, sorted(names), 1)), "")
+        wanted, names = error.name, [*frame.f_locals, *frame.f_globals, *dir(builtins)]
+    elif isinstance(error, AttributeError):
+        with contextlib.suppress(Exception):  # an object may say anything of its attributes
+            wanted, names = error.name, dir(error.obj)
+    elif isinstance(error, ImportError) and (module := sys.modules.get(error.name or "")):
+        missing = NOT_IN_MODULE.match(error.msg)  # Python 3.11 has the name nowhere else
+        wanted, names = missing and missing[1], dir(module)
+    known = [name for name in names if isinstance(name, str)]
+    return next(iter(difflib.get_close_matches(wanted or "", known, 1)), "")
 
 
 def has_lost_gpu(error: BaseException | None) -> bool:
