@@ -57,7 +57,8 @@ class Build:
         with _default_dtype(target):
             module = make(*arguments, **options)
         if isinstance(module, nn.Module):
-            module.to(target)
+            # `module.to` would make real numbers of complex ones, such as rotations.
+            module._apply(lambda one: one.to(target) if one.is_floating_point() else one)
             self._give_weights(module, dtype)
             module.to(self._device)
         return module

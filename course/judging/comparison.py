@@ -142,6 +142,8 @@ def _compare_leaf(
 ) -> Difference | None:
     if yours is None:
         return Difference("names", path, None, wanted)
+    if wanted.type == "float" and (yours.type, yours.dtype) == ("a NumPy number", "float64"):
+        yours = replace(yours, type="float", shape=wanted.shape, dtype=wanted.dtype)  # a subclass
     for stage in ("type", "shape", "dtype", "device"):
         if getattr(yours, stage) != getattr(wanted, stage):
             return Difference(stage, path, yours, wanted)

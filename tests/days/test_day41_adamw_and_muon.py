@@ -51,12 +51,13 @@ def in_groups(kind, start, steps, first, second, **settings):
     return {"parameters": go(kind(groups, **settings), parameters, steps)}
 
 
-def rescheduled(kind, start, steps, rates, **settings):
-    """Where it leads where each step has a learning rate of its own."""
+def rescheduled(kind, start, steps, rates, betas, **settings):
+    """Where it leads where each step has a learning rate and betas of its own."""
     parameters = asking(start)
-    optimizer = kind(parameters.values(), lr=rates[0], **settings)
+    optimizer = kind(parameters.values(), lr=rates[0], betas=betas, **settings)
     for rate, step in zip(rates, steps, strict=False):
-        optimizer.param_groups[0]["lr"] = rate
+        first, second = betas
+        optimizer.param_groups[0] |= {"lr": rate, "betas": (first * (1 - rate / 4), second)}
         go(optimizer, parameters, [step])
     return {"parameters": numbers(parameters)}
 
@@ -76,7 +77,7 @@ def left_alone(kind, start, steps, **settings):
     """What an old view of each parameter sees, and the gradients after the step."""
     parameters = asking(start)
     views = {name: one.detach() for name, one in parameters.items()}
-    go(kind(parameters.values(), **settings), parameters, steps[:1])
+    go(kind(iter(parameters.values()), **settings), parameters, steps[:1])
     return {
         "parameters in place": views,
         "gradients": {name: one.grad for name, one in parameters.items()},
@@ -226,7 +227,7 @@ def test_groups(answer, start, steps, rates, betas, decay):
 
 
 def test_schedule(answer, start, steps, rates, betas, decay):
-    """Each step and its decay use the learning rate that the group has at that time."""
+    """Each step and its decay use the learning rate and the betas that the group has at that time."""
     return rescheduled(answer.AdamW, start, steps, rates, betas=betas, weight_decay=decay)
 
 

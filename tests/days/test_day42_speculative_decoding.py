@@ -31,9 +31,11 @@ HALF = [  # accepted with probability 3/5 and 2/3
     (0, (0.75, 0.05, 0.0, 0.2, 0.0), (0.5, 0.0, 0.4, 0.1, 0.0)),
 ]
 RULED_OUT = [(0, (0.6, 0.2, 0.0, 0.2, 0.0), (0.0, 0.56, 0.24, 0.2, 0.0))]  # p − q is as 3 to 2
+UNSURE = [(0, (1.0, 0, 0, 0, 0), (0.6, 0.4, 0, 0, 0))]  # rejected with probability 2/5
 AGREED = [(0, (0.6, 0.4, 0, 0, 0), (1.0, 0, 0, 0, 0))]
 FOLLOWING = {
     "a rejection": (RULED_OUT, SURE),
+    "a rejection at times": (UNSURE, SURE),
     "all proposals": (AGREED, (0.6, 0, 0.4, 0, 0)),
 }
 # The draft's and the target's probabilities, and the limits after which the target's are fifths.
@@ -116,14 +118,15 @@ SIZES = {"n_layers": 1, "n_heads": 1, "d_model": 1}
 class Sums(nn.Module):
     """A stand-in for a language model with a cache: after each text it prefers a single token.
 
-    Which one depends on all tokens that it has read, and on their places. A draft errs at some of them.
+    Which one depends on all tokens that it has read, and on their places. A draft errs at some of them,
+    and may return its last row alone, as `PromptLookup` does.
     """
 
-    def __init__(self, vocab, context, errs, margin, width):
+    def __init__(self, vocab, context, errs, margin, width, rows=None):
         super().__init__()
         sizes = SIZES | {"d_model": width}
         self.config = SimpleNamespace(vocab=vocab, context=context, **sizes)
-        self.errs, self.margin, self.read = errs, margin, []
+        self.errs, self.margin, self.rows, self.read = errs, margin, rows, []
 
     def forward(self, tokens, cache):
         self.read.append(tokens.size(1))
@@ -138,7 +141,7 @@ class Sums(nn.Module):
         following = ((following + wrong.long()) % self.config.vocab)[past:]
         shape = 1, tokens.size(1), self.config.vocab
         logits = torch.full(shape, -self.margin, device=text.device)
-        return logits.scatter(2, following[None, :, None], 0.0)
+        return logits.scatter(2, following[None, :, None], 0.0)[:, -(self.rows or 0) :]
 
 
 class Same(nn.Module):
@@ -190,8 +193,8 @@ def generated(answer, text, draft, room=9, margin=math.inf, **options):
     *call, vocab = text.values()
     context = call[0].size(1) + call[1] + room
     models = [
-        Sums(vocab, context, ERRS[name], margin, width)
-        for name, width in (("right", 3), (draft, 2))
+        Sums(vocab, context, ERRS[name], margin, width, rows)
+        for name, width, rows in (("right", 3, None), (draft, 2, 1))
     ]
     found = answer.speculative_generate(*models, *call, **options)
     return {"text": found, "passes of the target": len(models[0].read)}, *(

@@ -16,18 +16,23 @@ ODDITIES = ["an empty answer", "other roles", "spaces around the answer", "a rep
 
 
 class Encoder:
-    """Text to ids, a character at a time; a line break and the character after it may be one token."""
+    """Text to ids, a character at a time; a line break and the character after or before it may be one
+    token."""
 
-    def __init__(self, draw, merges=False):
+    def __init__(self, draw, merges=None):
         self.ids = dict(zip(f"{LETTERS}\n_", draw.sizes(100, 900, 32), strict=True))
         self.merges = merges
 
     def __call__(self, text):
         ids, rest = [], text
         while rest:
-            size = 2 if self.merges and rest[0] == "\n" and len(rest) > 1 else 1
+            place = {"after": 0, "before": 1}.get(self.merges)
+            size = 2 if place is not None and rest[1:] and rest[place] == "\n" else 1
             ids.append(
-                sum(self.ids[letter] * 1000**place for place, letter in enumerate(rest[:size]))
+                sum(
+                    self.ids.get(letter, 900 + ord(letter)) * 1000**place
+                    for place, letter in enumerate(rest[:size])
+                )
             )
             rest = rest[size:]
         return ids
@@ -43,7 +48,7 @@ def said(draw, *roles):
     return [{"role": role, "content": text(draw)} for role in roles]
 
 
-def conversation(draw, *roles, merges=False):
+def conversation(draw, *roles, merges=None):
     """The arguments of `chat_tokens`."""
     start, end = draw.sizes(1, 90, 2)
     encode = Encoder(draw, merges)
@@ -69,9 +74,9 @@ def asked(draw):
 
 
 @pytest.fixture
-def merging(draw):
-    """A conversation in a vocabulary that has line breaks with what follows."""
-    return conversation(draw, "user", "assistant", merges=True)
+def merging(draw, merges):
+    """A conversation in a vocabulary that has line breaks with what follows, or with what is before."""
+    return conversation(draw, "user", "assistant", merges=merges)
 
 
 @pytest.fixture
@@ -223,7 +228,8 @@ def test_no_reply_after_the_end(answer, asked):
 
 
 @pytest.mark.watertight(MERGES)
-def test_header_by_itself(answer, merging):
+@pytest.mark.parametrize("merges", ["after", "before"])
+def test_header_by_itself(answer, merging, merges):
     """Header and content are encoded separately, as when a reply is sampled."""
     return seen(answer.chat_tokens, merging)
 

@@ -19,7 +19,7 @@ from course.checks.authoring import (
 LARGE = "the product B A is as large as the weight, which a small layer does not notice"
 AXES = "an input without a batch is rare in training"
 SHARED = "a model that is merged is seldom used again without its update"
-NAMES = ("w_q", "head", "embed")  # the last names no linear layer
+NAMES = ("w_q", "head", "embed")  # the last names no linear layer, though it has one inside
 
 
 # --- Models ---------------------------------------------------------------------------------------
@@ -38,8 +38,9 @@ def tower(vocab, width, inner, classes):
         }
         return nn.Sequential(OrderedDict(parts))
 
+    embed = {"table": nn.Embedding(vocab, width), "inner": nn.Linear(width, width)}
     parts = {
-        "embed": nn.Embedding(vocab, width),
+        "embed": nn.Sequential(OrderedDict(embed)),
         "block_1": block(),
         "block_2": block(),
         "w_q": nn.Linear(width, width, bias=False),
@@ -140,11 +141,10 @@ def test_same_at_first(answer, build, layer, how, x):
 def test_a_is_drawn(answer, build, layer):
     """A is drawn from N(0, 1 / d_in): the product of two zeros would never learn."""
     d_in = 30 * layer["in_features"]
-    a = answer.LoRALinear(build(nn.Linear, d_in, layer["out_features"]), 16).a
+    a = answer.LoRALinear(build(nn.Linear, d_in, 16 + layer["out_features"]), 16).a
     size = a.std() * d_in**0.5
-    found = (
-        "0" if size == 0 else "smaller" if size < 0.4 else "larger" if size > 2.5 else "as large"
-    )
+    limits = {"0": 0, "much smaller": 0.4, "smaller": 0.85, "as large": 1.15}
+    found = next((word for word, limit in limits.items() if size <= limit), "larger")
     return {"A x beside x": found, "columns of a": a.size(1)}
 
 

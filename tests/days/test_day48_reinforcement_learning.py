@@ -118,8 +118,10 @@ def fresh(draw):
 
 @pytest.fixture
 def moved(draw, answers):
-    """Stale answers of one length, all better than their group, or all worse."""
-    return step(draw, sign={"better": 1, "worse": -1}[answers], padded=False)
+    """Stale answers of one length, all better than their group, or all worse, with ratios of up to 30."""
+    given = step(draw, sign={"better": 1, "worse": -1}[answers], padded=False)
+    given["old_log_probs"][..., 0] = given["log_probs"][..., 0] - 3.4
+    return given
 
 
 @pytest.fixture
@@ -136,8 +138,10 @@ def wide(draw):
 
 @pytest.fixture
 def apart(draw):
-    """Answers of one length, and how likely two models find their tokens."""
-    return penalized(draw, padded=False)
+    """Answers of one length, and how likely two models find their tokens: a k₃ is up to 50."""
+    given = penalized(draw, padded=False)
+    given["log_probs"][..., 0] = given["reference_log_probs"][..., 0] - 4
+    return given
 
 
 @pytest.fixture

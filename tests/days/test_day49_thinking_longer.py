@@ -6,6 +6,7 @@ MANY = "thousands of samples are rare, and there C(n, k) has hundreds of digits"
 NOBODY = "every sample of a question may be cut off"
 LOW = "scores of less than −10⁹ are no log-probabilities"
 TIES = "equal scores are rare with a verifier, whose scores are floats"
+ALIKE = "a verifier has usually normalized the answers"
 WORDS = ("ten", "two", "six", "one", "four", "nine", "five", "zero")
 
 
@@ -14,7 +15,7 @@ WORDS = ("ten", "two", "six", "one", "four", "nine", "five", "zero")
 
 def some(draw, count):
     """Different answers, numbers or words."""
-    numbers = draw.sizes(1, 99, count)
+    numbers = draw.sizes(10, 99, count)
     words = [WORDS[i] for i in draw.sizes(0, len(WORDS) - 1, count)]
     return draw.choice([numbers, words])
 
@@ -39,6 +40,13 @@ def votes(draw):
     """A majority, which the first and the last sample do not have."""
     a, b, c = some(draw, 3)
     return [a, *shuffled(draw, [b, b, b, b, c]), c]
+
+
+@pytest.fixture
+def nearly_alike(draw):
+    """Texts that differ only in case or in a space, the first of which is not the most frequent one."""
+    word, other = (WORDS[i] for i in draw.sizes(0, len(WORDS) - 1, 2))
+    return [word.upper(), f"{word} ", word, word, other, other, other]
 
 
 @pytest.fixture
@@ -159,24 +167,31 @@ def best_cut_off(draw):
 
 @pytest.fixture
 def equal_scores(draw):
-    """Four samples have the highest score. The largest of their answers is neither that of the first nor of
-    the last sample, nor the answer that was seen first."""
-    *others, largest = sorted(some(draw, 4))
+    """Five samples have the highest score. Neither the smallest nor the largest of their answers is that of
+    the first or of the last sample, or the answer that was seen first."""
+    smallest, *others, largest = sorted(some(draw, 5))
     a, b, c = shuffled(draw, others)
     low, high = eighths(draw, 1, 4, 2)
-    return unzipped([(a, low), (b, high), (largest, high), (a, high), (c, high), (b, low)])
+    best = [(one, high) for one in (b, largest, smallest, a, c)]
+    return unzipped([(a, low), *best, (b, low)])
 
 
 @pytest.fixture
 def heavy(draw):
-    """The largest total, the highest score, mean (and product) and last score, and the most samples: each of
-    these belongs to another answer."""
+    """Several questions. In the first, the largest total, the highest score (and the best chance that any
+    is right), mean, product and last score, and the most samples belong to different answers; the others
+    tell the rest of these apart."""
     total, best, mean, last, often = some(draw, 5)
     begin = shuffled(draw, [(best, 2.0), (last, 0.125)])
     middle = [(total, 1.0), (total, 1.25), (mean, 1.75), *[(often, 0.125)] * 4]
     end = shuffled(draw, [(best, 0.125), (last, 1.875)])
-    unit = 0.5 ** draw.size(2, 5)
-    return unzipped([(one, unit * s) for one, s in [*begin, *shuffled(draw, middle), *end]])
+    first = [(one, s / 4) for one, s in [*begin, *shuffled(draw, middle), *end]]
+    others = [
+        [(total, 0.5), (best, 0.625), (total, 0.5)],
+        [(total, 0.75), (best, 0.375), (total, 0.25)],
+        [(total, 0.5), (best, 0.375), (total, 0.5)],
+    ]
+    return [unzipped(pairs) for pairs in [first, *others]]
 
 
 @pytest.fixture
@@ -205,6 +220,12 @@ def test_majority(answer, votes):
 def test_plurality(answer, plurality):
     """The most frequent answer wins with less than half of the votes, too."""
     return {"winner": answer.majority_vote(plurality)}
+
+
+@pytest.mark.watertight(ALIKE)
+def test_nearly_alike(answer, nearly_alike):
+    """Answers are compared as they are: case and spaces count."""
+    return {"winner": answer.majority_vote(nearly_alike), "answers": nearly_alike}
 
 
 def test_tie(answer, ties):
@@ -293,7 +314,7 @@ def test_best_cut_off(answer, best_cut_off):
 
 def test_weighted(answer, heavy):
     """With `weighted`, the answer with the largest sum of scores is chosen."""
-    return {"chosen": answer.best_of_n(**heavy, weighted=True)}
+    return {"chosen": [answer.best_of_n(**pairs, weighted=True) for pairs in heavy]}
 
 
 def test_weighted_cut_off(answer, best_cut_off):

@@ -1,0 +1,43 @@
+"""Answers as reports and published code have them: refused in core and named, or accepted."""
+
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from course.checks.answer_files import build_answer, read_answer
+from course.checks.loading import CORE
+from course.curriculum import DAYS
+from course.judging.judge import Judge
+from course.references.imports import redacted_imports
+from course.references.redacted import redacted_references
+from course.references.stubs import stub_text
+from tests.course.test_days import no_own_part
+
+ANSWERS = tomllib.loads(Path(__file__).with_name("public_answers.toml").read_text(encoding="utf-8"))
+QUICK = ("clip_higher", "pass_at_k_by_numpy")
+
+
+def judged(case, path):
+    """The results of the checks of one exercise; the rest of the answer is as in the stub."""
+    day = next(one for one in DAYS if one.number == case["day"])
+    path.write_text(f"{stub_text(day)}\n\n{case['code']}", encoding="utf-8")
+    judge = Judge(day, 0)
+    with redacted_imports(redacted_references(day), day.number, no_own_part):
+        answer = build_answer(str(path), read_answer(path))
+    results = judge.results(judge.attempts(answer, str(path)))
+    return [one for one in results if one.exercise == case["exercise"]]
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(one, marks=() if one in QUICK else pytest.mark.slow) for one in ANSWERS]
+)
+def test_verdict(name, tmp_path):
+    """A wrong answer fails, and its mistake is the only one that is named; a right one passes the core."""
+    case = ANSWERS[name]
+    results = judged(case, tmp_path / "answer.py")
+    failed = [one for one in results if one.status != "passed"]
+    if case["verdict"] == "core":
+        assert [(one.name, one.message) for one in failed if one.tier == CORE] == []
+    else:
+        assert {one.misconception for one in failed} == {case["verdict"]}
