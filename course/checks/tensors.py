@@ -58,7 +58,8 @@ class Build:
             module = make(*arguments, **options)
         if isinstance(module, nn.Module):
             # `module.to` would make real numbers of complex ones, such as rotations.
-            module._apply(lambda one: one.to(target) if one.is_floating_point() else one)
+            cast = lambda tensor: tensor.to(target) if tensor.is_floating_point() else tensor  # noqa: E731
+            module._apply(cast)  # type: ignore[no-untyped-call]
             self._give_weights(module, dtype)
             module.to(self._device)
         return module
