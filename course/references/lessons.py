@@ -24,7 +24,7 @@ TIME = re.compile(
     r"^\*\*Time\.\*\* .*(?:; about (\d+) for the exercise\.$|, (\d+) to write, .*)", re.MULTILINE
 )
 
-IN_ACTS: tuple[int, ...] = (1, 2, 3, 4, 5, 7, 8, 11, 14, 32, 48)
+IN_ACTS: tuple[int, ...] = (1, 2, 3, 4, 5, 7, 8, 9, 11, 14, 32, 48)
 """The days whose lessons have three acts, until all fifty have them: the idea, write it, use it.
 
 The headings with which the second and the third begin are cells with these tags.
