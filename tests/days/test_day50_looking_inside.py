@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 import torch
+from torch import nn
 
 from course.checks.authoring import listed
 from variants.gpt import GPT, GPTConfig
@@ -11,6 +12,7 @@ from variants.inside import head_at
 from variants.llama import LLaMA, LLaMAConfig
 
 NOTHING = "random text often repeats nothing"
+ONE = "a block has one argument, apart from a cache"
 LEFT = ("changed hooks", "changed modes", "changed attributes")
 
 # --- Inputs: models -------------------------------------------------------------------------------
@@ -29,6 +31,25 @@ def config(draw):
         d_ff=draw.size(17, 20),
         dropout=0.0,
     )
+
+
+class Sum(nn.Module):
+    """A module with two arguments."""
+
+    def forward(self, x, y):
+        return 2 * x + y
+
+
+class OfASum(nn.Module):
+    """A model with such a module."""
+
+    def __init__(self, vocab, width):
+        super().__init__()
+        self.embed, self.inner = nn.Embedding(vocab, width), Sum()
+
+    def forward(self, tokens):
+        x = self.embed(tokens)
+        return self.inner(x, x.cos())
 
 
 @pytest.fixture
@@ -239,6 +260,13 @@ def test_only_this_module(answer, build, config, two_texts, place):
     return patched(
         answer.patch_activation, model, two_texts, norm, (slice(None), place["position"])
     )
+
+
+@pytest.mark.watertight(ONE)
+def test_other_arguments(answer, build, config, two_texts):
+    """The other arguments of the module are unchanged."""
+    model = build(OfASum, config.vocab, config.d_model)
+    return patched(answer.patch_activation, model, two_texts, model.inner, (slice(None), 0))
 
 
 @pytest.mark.constant(*LEFT, "the model is as it was")
