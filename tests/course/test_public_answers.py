@@ -11,7 +11,6 @@ from course.curriculum import DAYS
 from course.judging.judge import Judge
 from course.references.imports import redacted_imports
 from course.references.redacted import redacted_references
-from course.references.stubs import stub_text
 from tests.course.test_days import no_own_part
 
 ANSWERS = tomllib.loads(Path(__file__).with_name("public_answers.toml").read_text(encoding="utf-8"))
@@ -19,9 +18,9 @@ QUICK = ("clip_higher", "pass_at_k_by_numpy")
 
 
 def judged(case, path):
-    """The results of the checks of one exercise; the rest of the answer is as in the stub."""
+    """The results of the checks of one exercise; the rest is the worked solution."""
     day = next(one for one in DAYS if one.number == case["day"])
-    path.write_text(f"{stub_text(day)}\n\n{case['code']}", encoding="utf-8")
+    path.write_text(f"{read_answer(day.solution)}\n\n{case['code']}", encoding="utf-8")
     judge = Judge(day, 0)
     with redacted_imports(redacted_references(day), day.number, no_own_part):
         answer = build_answer(str(path), read_answer(path))
