@@ -1,4 +1,4 @@
-"""The number of cores that a program may use, which a container or a scheduler may limit."""
+"""The cores that a program may use, which a container or a scheduler may limit, and who started it."""
 
 from __future__ import annotations
 
@@ -18,3 +18,8 @@ def cores() -> int:
         quota, period = map(int, QUOTA.read_text().split())
         allowed = min(allowed, math.ceil(quota / period))
     return max(1, allowed)
+
+
+def under_torchrun() -> bool:
+    """Whether `torchrun` has started this process."""
+    return "TORCHELASTIC_RUN_ID" in os.environ

@@ -13,8 +13,8 @@ import torch
 import torch.distributed as dist
 from torch.distributed.rendezvous import rendezvous
 
+from training.cores import under_torchrun
 from training.errors import Refused
-from training.program import under_torchrun
 
 # Dense bfloat16 FLOP/s of a GPU, by words of its name, from NVIDIA's data sheets.
 PEAK_FLOPS = {

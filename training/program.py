@@ -16,6 +16,7 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
+from training.cores import under_torchrun
 from training.errors import AlreadyReported, Refused
 
 if TYPE_CHECKING:
@@ -61,11 +62,6 @@ class Program:
         told = self.safe(str(error))
         told.stylize("failed")
         self.console(stderr=True).print(told, soft_wrap=True)
-
-
-def under_torchrun() -> bool:
-    """Whether `torchrun` has started this process."""
-    return "TORCHELASTIC_RUN_ID" in os.environ
 
 
 def follows() -> bool:

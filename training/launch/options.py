@@ -13,12 +13,12 @@ from typing import Any
 import psutil
 
 from training.checkpoints import read_weights
+from training.cores import under_torchrun
 from training.data.corpora import LANGUAGES
 from training.errors import Refused
 from training.loop.run_folder import Run
 from training.models.architectures import in_bytes
 from training.models.parts import PartsProvider
-from training.program import under_torchrun
 from training.settings import (
     OF_THE_PRETRAINED,
     Settings,

@@ -15,6 +15,7 @@ import torch
 from rich.console import Console
 from rich.text import Text
 
+from training.cores import under_torchrun
 from training.devices import ProcessContext
 from training.errors import AlreadyReported, Refused
 from training.launch import pipeline
@@ -24,7 +25,7 @@ from training.launch.torchrun import launch
 from training.loop.checkpointer import Unsaved
 from training.loop.run_folder import Run
 from training.loop.training_loop import Diverged, Interrupted
-from training.program import INTERRUPTED, REFUSED, Program, follows, under_torchrun
+from training.program import INTERRUPTED, REFUSED, Program, follows
 from training.using.evaluation import as_table
 
 OUTCOME = "COURSE_OUTCOME"
