@@ -743,6 +743,7 @@ def greedy_decode(
     max_len: int,
     start: int,
     end: int | None = None,
+    pad: int = 0,  # later: what follows `end`
 ) -> Int[Tensor, "B t"]:
     """Generate the most likely token at each step, until every row has `end` or the length is `max_len`.
 
@@ -764,8 +765,8 @@ def greedy_decode(
         causal_mask = subsequent_mask(tokens.size(1)).to(src.device)  # (1, t, t)
         states = model.decode(memory, src_mask, tokens, causal_mask)  # (B, t, d_model)
         next_tokens = model.generator(states[:, -1]).argmax(dim=-1)  # (B,)
-        # 3. Append it, or 0 in rows that have finished. Rows that generate `end` finish.
-        next_tokens = next_tokens.masked_fill(finished, 0)
+        # 3. Append it, or padding in rows that have finished. Rows that generate `end` finish.
+        next_tokens = next_tokens.masked_fill(finished, pad)
         tokens = torch.cat([tokens, next_tokens.unsqueeze(1)], dim=1)
         if end is not None:
             finished |= next_tokens == end
@@ -785,6 +786,7 @@ def beam_search(
     end: int,
     beam: int = 4,
     alpha: float = 0.6,
+    pad: int = 0,  # later: what follows `end`
 ) -> Int[Tensor, "B t"]:
     """Extend the `beam` most likely hypotheses in parallel, and return the best that ended or was cut off.
 
@@ -813,7 +815,7 @@ def beam_search(
     wide = torch.promote_types(memory.dtype, torch.float32)  # half precision rounds a long sum
     scores = torch.full((rows, beam), -math.inf, device=device, dtype=wide)
     scores[:, 0] = 0.0
-    best = torch.full((rows, max_len), 0, dtype=torch.long, device=device)
+    best = torch.full((rows, max_len), pad, dtype=torch.long, device=device)
     best[:, 0] = start
     best_score = torch.full_like(scores[:, 0], -math.inf)  # (B,)
     longest = torch.ones_like(best[:, 0])  # (B,)

@@ -96,7 +96,7 @@ def merge_lora(model: nn.Module) -> None:
         weight = layer.weight + layer.scale * layer.b @ layer.a  # (d_out, d_in)
         # 2. Put a plain linear layer in its place, with the same bias.
         plain = nn.Linear(*weight.shape[::-1], bias=layer.bias is not None, device="meta")
-        plain.weight, plain.bias = nn.Parameter(weight), layer.bias
+        plain.weight, plain.bias = nn.Parameter(weight, layer.weight.requires_grad), layer.bias
         model.set_submodule(name, plain)
 
 

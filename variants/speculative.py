@@ -45,7 +45,11 @@ def accept_draft(
     Source: Leviathan et al. 2023, §2.3 and algorithm 1; Chen et al. 2023, algorithm 2.
     """
     k = len(draft_tokens)
-    if draft_tokens.dim() != 1 or draft_probs.size(0) != k or target_probs.size(0) != k + 1:
+    vocab = target_probs.size(-1)
+    if draft_tokens.dim() != 1 or (draft_probs.shape, target_probs.shape) != (
+        (k, vocab),
+        (k + 1, vocab),
+    ):
         raise ValueError(
             "draft_tokens, draft_probs and target_probs must be (k,), (k, V) and (k + 1, V), got "
             f"{tuple(draft_tokens.shape)}, {tuple(draft_probs.shape)} and {tuple(target_probs.shape)}"

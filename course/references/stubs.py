@@ -90,8 +90,10 @@ def _without_later(text: str, day: Day) -> str:
         line = f"{head}{', '.join(left)}{tail.strip()}"
         if len(line) <= WIDTH:
             return line
-        indent = tail[: tail.index(")")]
-        return f"{head}\n{indent}    {', '.join(left)}\n{tail}"
+        indent = tail[: tail.index(")")] + " " * 4
+        if len(line := indent + ", ".join(left)) <= WIDTH:
+            return f"{head}\n{line}\n{tail}"
+        return "\n".join([head, *(f"{indent}{parameter}," for parameter in left), tail])
 
     return re.sub(
         r"^( *def \w+\()\n((?: +\S.*,.*\n)+)( *\).*:)$", signature, text, flags=re.MULTILINE

@@ -157,6 +157,16 @@ def test_greedy_decoding_is_a_loop_over_rows(seed, end):
     assert decoded.tolist() == filled([greedy_row(model, row, 6, end) for row in range(5)])
 
 
+@pytest.mark.parametrize("search", [greedy_decode, beam_search])
+def test_what_follows_the_end_is_padding(search):
+    model = Table(4, 6, rows=5, seed=1)
+    text, padded = (
+        search(model, model.src, model.src_mask, 6, START, END, pad=pad) for pad in (0, 9)
+    )
+    ended = (text == END).cumsum(dim=1) - (text == END).int() > 0
+    assert ended.any() and torch.equal(padded, text.masked_fill(ended, 9))
+
+
 @pytest.mark.parametrize("end", [END, None])
 @pytest.mark.parametrize("seed", range(8))
 def test_greedy_decoding_of_a_transformer(seed, end):

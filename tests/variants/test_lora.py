@@ -86,6 +86,7 @@ def test_it_trains_as_a_weight_that_is_a_sum():
         torch.testing.assert_close(ours.get_submodule(name).b, one.b, rtol=1e-8, atol=1e-10)
     of_the_state = merged(ours.state_dict(), alpha=6.0)
     merge_lora(ours)
+    assert not any(parameter.requires_grad for parameter in ours.parameters())
     assert not any(isinstance(layer, LoRALinear) for layer in ours.modules())
     for name in sums:
         weight = theirs.get_submodule(name).weight

@@ -158,5 +158,6 @@ def test_bad_arguments(size):
     *shape, new, k = size
     with pytest.raises(ValueError, match=r"must be|must fit into the context of both models"):
         speculative_generate(made(GPT), made(GPT), torch.zeros(shape).long(), new, k)
-    with pytest.raises(ValueError, match=r"\(k \+ 1, V\)"):
-        accept_draft(torch.zeros(2).long(), torch.ones(2, 3), torch.ones(2, 3))
+    for rows, vocab in ((2, 3), (3, 4)):
+        with pytest.raises(ValueError, match=r"\(k \+ 1, V\)"):
+            accept_draft(torch.zeros(2).long(), torch.ones(2, 3), torch.ones(rows, vocab))
