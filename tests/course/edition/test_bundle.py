@@ -14,7 +14,7 @@ from course.checks.answer_files import read_answer
 from course.checks.loading import load_checks
 from course.checks.seeing import check_inputs, see
 from course.cli import app
-from course.curriculum import BY_NUMBER, DAYS, LAST_DAY, ROOT, day_of_definition, module_of, YOURS
+from course.curriculum import BY_NUMBER, DAYS, LAST_DAY, ROOT, YOURS, day_of_definition, module_of
 from course.edition import bundle_command as commands
 from course.edition.bundle import NO_HINTS, UNFINISHED, bundle
 from course.judging import recorded, truth
@@ -332,7 +332,9 @@ def test_todays_part_cannot_be_imported(run):
 
 def test_a_lesson_goes_on_without_the_reference(run, edition, monkeypatch):
     """On its own answer where that passes, with its own earlier part; else on the packed reference."""
-    monkeypatch.delenv(YOURS, raising=False)  # `pytest --nbval` sets it for the lessons that it runs
+    monkeypatch.delenv(
+        YOURS, raising=False
+    )  # `pytest --nbval` sets it for the lessons that it runs
     code = (
         "import numpy as np; from course import yours; attention = yours('attention', 2); "
         "print(attention(np.eye(2), np.eye(2), np.eye(2))[0].sum())"
