@@ -240,7 +240,12 @@ def test_it_is_llama():
         nn.init.normal_(weight, std=0.3)
     recipe = Recipe(normalised_by="rms", positions="rope", attention="grouped", groups=2, **SWIGLU)
     model = build(recipe, settings, ALONE).double()
-    weights = known.state_dict()
+    weights = {
+        name.replace("attention_norm", "sublayer.0.norm").replace(
+            "ffn_norm", "sublayer.1.norm"
+        ): weight
+        for name, weight in known.state_dict().items()
+    }
     weights["embed.0.lut.weight"] = weights.pop("embed.weight") / math.sqrt(16)
     weights["generator.proj.weight"] = weights.pop("head.weight")
     weights["generator.proj.bias"] = torch.zeros(13)

@@ -272,10 +272,10 @@ def test_attention_of_gpt_and_llama_is_what_their_layers_computed(runs, name, mo
     """The weights of the queries and keys that the layers hand to PyTorch's kernel."""
     model, computed, kernel = model_of(runs, name), [], F.scaled_dot_product_attention
 
-    def seen(query, key, value, **how):
+    def seen(query, key, value, *mask, **how):
         shared = key.repeat_interleave(query.size(1) // key.size(1), dim=1)
         computed.append(attention(query, shared, shared, subsequent_mask(query.size(2)))[1][0])
-        return kernel(query, key, value, **how)
+        return kernel(query, key, value, *mask, **how)
 
     monkeypatch.setattr(F, "scaled_dot_product_attention", seen)
     (found,) = model.attention("7 green bottles")
