@@ -72,10 +72,18 @@ class ForkServer:
             if self._ended in ready:
                 self._report()
             if asked in ready:
-                data, files, _, _ = socket.recv_fds(self._channel, LONGEST_MESSAGE, 4)
+                data, files = self._request()
                 if not data:
                     self._end_all()
                 self._fork(data, files)
+
+    def _request(self) -> tuple[bytes, list[int]]:
+        """The next message, and its files; nothing if the other end is closed."""
+        try:
+            data, files, _, _ = socket.recv_fds(self._channel, LONGEST_MESSAGE, 4)
+        except ConnectionError:  # it was closed before it had read that the server is ready
+            return b"", []
+        return data, files
 
     def _fork(self, data: bytes, files: list[int]) -> None:
         *standard, report = files
