@@ -23,7 +23,7 @@ BUDGET = {
     "solutions": 5,
     "tests/course/assembly": 5,
     "tests/course/checks": 30,
-    "tests/course/desk": 35,
+    "tests/course/desk": 75,
     "tests/course/edition": 25,
     "tests/course/grading": 30,
     "tests/course/hostile": 15,
