@@ -1,4 +1,4 @@
-"""What is shown while a verdict takes long: which check is running, and for how many seconds."""
+"""The display while a verdict takes long: which check is running, and for how many seconds."""
 
 from __future__ import annotations
 

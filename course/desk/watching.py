@@ -52,7 +52,7 @@ ROWS_BELOW = 7  # a blank row and a sentence twice, a notice, the keys, and the 
 
 Signature = tuple[int, int, int] | None
 Steps = Generator[object, None, None]
-"""Pieces of work, some of which give a function that shows something."""
+"""Pieces of work, some of which yield a function that shows a result."""
 
 
 class Watch:
@@ -120,7 +120,7 @@ class Watch:
         try:
             for _ in saves(lambda: self._day, self._answers, stop, self._notice):
                 self._events.put("r")
-        except Exception as error:  # whatever it is: nobody may wait for a verdict that never comes
+        except Exception as error:  # of any kind: a learner would wait for a verdict that never comes
             self._notice(
                 f"Saves are no longer seen ({type(error).__name__}: {error}): start again."
             )
@@ -150,8 +150,8 @@ class Watch:
         yield from self._beside(self._afterwards(judge, self._checked))
 
     def _afterwards(self, judge: Judge, checked: Checked | None) -> Steps:
-        """What was misunderstood, and what other diagnoses will need, today's and tomorrow's. Whoever made
-        this steps gets what there is to show."""
+        """Search for what was misunderstood, and compute what other diagnoses will need, today's and
+        tomorrow's. Some steps yield a function that shows a result."""
         if checked is not None:
             yield from self._search(checked, checked.search)
             if checked.is_waited_for:
@@ -170,8 +170,8 @@ class Watch:
             yield from Judge(later[0], self._seed, self._device).prepare()
 
     def _beside(self, steps: Steps) -> Generator[None, None, None]:
-        """Go through steps in a thread, and show here what they give. Whoever closes this waits for none of
-        them, as one of them may import torch: the thread ends after its step."""
+        """Run the steps in a thread, and show their results in this one. Closing this generator does not wait
+        for a step, which may be an import of torch: the thread ends after its current step."""
         earlier, left = self._thread, threading.Event()
         shows: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
 

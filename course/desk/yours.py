@@ -46,7 +46,8 @@ class Standing:
     """What the checks say of a definition.
 
     Attributes:
-        status: passed; failed, if it runs and its results are wrong; or unusable.
+        status: passed; failed, if its results are wrong or it raises; or unusable, if it cannot be loaded or
+            does not end.
         why: the reason, if it does not pass.
     """
 
@@ -281,10 +282,12 @@ def _checked(day: Day, name: str, path: Path, place: str, mark: str) -> Standing
     ]
     if not wrong:
         return Standing("passed")
-    broken = next((check for check in wrong if check.status != "failed"), None)
-    if broken is None:
-        return Standing("failed", f"a core check fails: {wrong[0].name}")
-    first, _, rest = broken.message.partition("\n")
+    first_wrong = next((check for check in wrong if check.status != "failed"), wrong[0])
+    first, _, rest = first_wrong.message.partition("\n")
     if CANNOT_LOAD in first and rest:
         return Standing("unusable", f"{place} cannot be loaded ({rest.splitlines()[0]})")
-    return Standing("unusable", f"a core check fails: {broken.name} ({first.rstrip('.')})")
+    why = f"a core check fails: {first_wrong.name}"
+    if first_wrong.status != "failed":
+        why += f" ({first.rstrip('.')})"
+    ends = all(check.status in ("failed", "error") for check in wrong)
+    return Standing("failed" if ends else "unusable", why)

@@ -3,6 +3,7 @@
 import traceback
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
 import course.desk.state as state
@@ -98,15 +99,18 @@ def test_an_endless_loop_ends(write, capsys):
 
 
 def test_what_passed_can_be_broken(write, capsys):
-    """A lesson asks for that; it stays the learner's own as long as it runs."""
+    """A lesson asks for that; it stays the learner's own, also where a check makes it raise."""
     write(RIGHT)
     yours("attention", day=2)
     write("def attention(query, key, value, mask=None):\n    return value, query\n")
     assert yours("attention", day=2)(1, 2, 3) == (3, 1)
+    write(WRONG["raises"][0])
+    with pytest.raises(OSError, match="half-way"):
+        yours("attention", day=2)(*[np.eye(2)] * 3)
     write("def attention(")
     assert yours("attention", day=2) is numpy_reference.attention
     said = capsys.readouterr().out.splitlines()
-    assert said[1].startswith("attention: yours, which passed before. Now a core check fails: ")
+    assert all("yours, which passed before. Now a core check fails: " in line for line in said[1:3])
 
 
 def test_what_is_raised_in_a_lesson_is_raised_in_the_learners_lines(write):
