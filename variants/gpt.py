@@ -93,9 +93,7 @@ class CausalSelfAttention(nn.Module):
         if cache is not None:
             key, value = cache.update(layer, key, value)  # (B, h, T_k, d_k) each
         t, t_k = x.size(1), key.size(2)
-        if (
-            mask is None and 1 < t < t_k
-        ):  # tokens after those of a cache; a single one sees everything
+        if mask is None and 1 < t < t_k:  # after those of a cache; a single token sees everything
             mask = torch.ones(t, t_k, dtype=torch.bool, device=x.device).tril(t_k - t)
         # 3. Attend from each token to itself and to earlier tokens.
         p = self.dropout.p if self.training else 0.0
