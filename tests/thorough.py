@@ -17,9 +17,8 @@ import tempfile
 from course.curriculum import DAYS, ROOT
 from tests.notebooks.compare import NBVAL, notebooks
 
-PASSED = (
-    ROOT / ".course" / "thorough"
-)  # a file for each command that passed: the tree on which it did
+# A file for each command that passed: the tree on which it did.
+PASSED = ROOT / ".course" / "thorough"
 PYTEST = ("-m", "pytest", "-q", "-n", "auto")
 SLOW = (*PYTEST, "-m", "slow")
 READY = [day for day in DAYS if day.ready]

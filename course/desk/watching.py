@@ -120,7 +120,9 @@ class Watch:
         try:
             for _ in saves(lambda: self._day, self._answers, stop, self._notice):
                 self._events.put("r")
-        except Exception as error:  # of any kind: a learner would wait for a verdict that never comes
+        except (
+            Exception
+        ) as error:  # of any kind: a learner would wait for a verdict that never comes
             self._notice(
                 f"Saves are no longer seen ({type(error).__name__}: {error}): start again."
             )
