@@ -69,7 +69,7 @@ def selective_scan(
     x, delta, a, b, c, d = (one.to(wide) for one in (u, delta, a, b, c, d))
     # 2. Before the first token the state of every channel is 0.
     h = x.new_zeros(x.size(0), *a.shape)  # (B, D, N)
-    outputs = [x[:, :0]]  # (B, 0, D), so that T = 0 has something to concatenate
+    outputs = []
     for t in range(x.size(1)):
         # 3. Let the state decay by the step, and write the token into it.
         step = delta[:, t].unsqueeze(-1)  # (B, D, 1)
@@ -114,18 +114,17 @@ def parallel_scan(
     outputs = []
     for parts in zip(*(one.split(CHUNK, dim=1) for one in (u, delta, b, c)), strict=True):
         x, step, write, read = (one.to(wide) for one in parts)
-        if x.size(1) > 0:
-            # 2. Each token multiplies the state by `decay`, and adds `written`.
-            decay = (step.unsqueeze(-1) * a).exp()  # (B, t, D, N)
-            written = (step * x).unsqueeze(-1) * write.unsqueeze(2)  # (B, t, D, N)
-            # 3. The state before the chunk enters with its first token.
-            first = written[:, :1] + decay[:, :1] * h.unsqueeze(1)  # (B, 1, D, N)
-            states = associative_scan(decay, torch.cat([first, written[:, 1:]], dim=1))
-            h = states[:, -1]  # (B, D, N)
-            # 4. Read all states, and add the skip connection.
-            with torch.autocast(u.device.type, enabled=False):  # which would round the states
-                x = (states @ read.unsqueeze(-1)).squeeze(-1) + d * x  # (B, t, D)
-        outputs.append(x.to(u.dtype))
+        # 2. Each token multiplies the state by `decay`, and adds `written`.
+        decay = (step.unsqueeze(-1) * a).exp()  # (B, t, D, N)
+        written = (step * x).unsqueeze(-1) * write.unsqueeze(2)  # (B, t, D, N)
+        # 3. The state before the chunk enters with its first token.
+        first = written[:, :1] + decay[:, :1] * h.unsqueeze(1)  # (B, 1, D, N)
+        states = associative_scan(decay, torch.cat([first, written[:, 1:]], dim=1))
+        h = states[:, -1]  # (B, D, N)
+        # 4. Read all states, and add the skip connection.
+        with torch.autocast(u.device.type, enabled=False):  # which would round the states
+            y = (states @ read.unsqueeze(-1)).squeeze(-1) + d * x  # (B, t, D)
+        outputs.append(y.to(u.dtype))
     return torch.cat(outputs, dim=1), h  # (B, T, D), (B, D, N)
 
 
@@ -265,8 +264,7 @@ class Mamba(nn.Module):
         #    since every output is at the position of its last input.
         seen = torch.cat([state.window.to(x), x], dim=1)  # (B, d_conv − 1 + T, D)
         state.window = seen[:, x.size(1) :].detach().clone()  # (B, d_conv − 1, D)
-        if x.size(1) > 0:  # PyTorch has no convolution without an output
-            x = self.conv1d(seen.transpose(1, 2)).transpose(1, 2)  # (B, T, D)
+        x = self.conv1d(seen.transpose(1, 2)).transpose(1, 2)  # (B, T, D)
         x = F.silu(x)
         # 3. Compute each token's step, what it writes and what it reads. The state is sensitive to Δ and A:
         #    they are in float32 at least, under autocast too, as in the published code.
