@@ -145,6 +145,9 @@ def checkpoint(function: Callable[..., Any], *inputs: Any) -> Any:
     - Only `backward()` has to work. An answer need not support `torch.autograd.grad` or second
       derivatives.
 
+    Raises:
+        ValueError: an input on a device other than the CPU and CUDA, whose random state is not restored.
+
     Source: Chen et al. 2016, §4; `torch.utils.checkpoint.checkpoint` does the same.
     """
     raise NotImplementedError

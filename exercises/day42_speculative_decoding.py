@@ -74,6 +74,8 @@ def speculative_generate(
 ) -> Int[Tensor, "1 T_new"]:
     """Continue a prompt as `generate` does with the target alone: the same distribution, in fewer passes.
 
+    The caller sets the evaluation mode of the models, whose modes do not change.
+
     - `target` and `draft` are called as `model(chunk, cache)` and append the chunk to the cache, such
       as a `CachedGPT` or a `LLaMA`. The target returns logits `(1, t, V)` for the t tokens of the
       chunk; use only the last position of the draft's result. Both have the same V tokens and are in

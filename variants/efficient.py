@@ -159,10 +159,16 @@ def checkpoint(function: Callable[..., Any], *inputs: Any) -> Any:
     The result and all gradients are those of a plain call. The second call sees the random state and the
     autocast of the first, so dropout drops the same features.
 
+    Raises:
+        ValueError: an input on a device other than the CPU and CUDA, whose random state is not restored.
+
     Source: Chen et al. 2016, §4; `torch.utils.checkpoint.checkpoint` does the same.
     """
     # 1. Note what the result depends on besides the inputs: the random states and autocast.
-    gpus = {one.device for one in inputs if isinstance(one, Tensor) and one.is_cuda}
+    tensors = [tensor for tensor in inputs if isinstance(tensor, Tensor)]
+    if any(tensor.is_mps for tensor in tensors):
+        raise ValueError("inputs must be on the CPU or on CUDA, got a tensor on mps")
+    gpus = {tensor.device for tensor in tensors if tensor.is_cuda}
     drawn_on_cpu = torch.get_rng_state()
     drawn_on = {gpu: torch.cuda.get_rng_state(gpu) for gpu in gpus}
     casts = [

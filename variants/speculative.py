@@ -87,6 +87,8 @@ def speculative_generate(
 ) -> Int[Tensor, "1 T_new"]:
     """Continue a prompt as `generate` does with the target alone: the same distribution, in fewer passes.
 
+    The caller sets the evaluation mode of the models, whose modes do not change.
+
     Raises:
         ValueError: not one row of at least one token, a negative `max_new_tokens`, `k` below 1, a text that
             exceeds the context of a model, and as `distribution` does.

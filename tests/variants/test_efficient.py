@@ -9,7 +9,7 @@ from functools import partial
 import pytest
 import torch
 import torch.nn.functional as F
-from torch import nn
+from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint as torchs_checkpoint
 
 from variants.efficient import (
@@ -549,3 +549,14 @@ def test_without_a_target_there_is_no_step(batches):
     optimizer = torch.optim.SGD(model.parameters(), 0.5)
     with pytest.raises(ValueError, match="must have a target"):
         train_step(model, batches, SUMMED, optimizer, LossScaler(), 1.0)
+
+
+class OnMps(Tensor):
+    """A tensor that says it is on an Apple GPU."""
+
+    is_mps = True
+
+
+def test_checkpoint_refuses_devices_whose_random_state_it_does_not_restore():
+    with pytest.raises(ValueError, match="must be on the CPU or on CUDA, got a tensor on mps"):
+        checkpoint(torch.sin, torch.zeros(2).as_subclass(OnMps))
