@@ -272,8 +272,10 @@ ACCEPTED = [(day, path) for day in READY for path in sorted(day.accepted.glob("*
 
 @each_day
 def test_an_accepted_answer_passes(day):
-    """A right answer written differently passes, both tiers: one of them, with the usual inputs."""
-    assert wrong_in(next(path for home, path in ACCEPTED if home == day), judge_of(day)) == []
+    """A right answer written differently passes, both tiers, with the usual inputs: a library's own, where
+    there is one."""
+    paths = [path for home, path in ACCEPTED if home == day]
+    assert wrong_in(min(paths, key=lambda path: path.stem != "published"), judge_of(day)) == []
 
 
 @slow

@@ -8,7 +8,6 @@ in one block. One table of names serves both ways: `copied` writes our weights i
 import re
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 NAMES = {
@@ -63,16 +62,6 @@ def randomized(module: nn.Module) -> nn.Module:
     return module
 
 
-def torch_attention(query, key, value, mask=None):
-    """Torch's output and weights: the weights are what it makes of one-hot values."""
-    one_hot = torch.eye(key.size(-2), dtype=key.dtype).expand(*key.shape[:-1], -1)
-    if mask is not None:
-        mask = mask.expand(*query.shape[:-1], key.size(-2))
-    return tuple(
-        F.scaled_dot_product_attention(query, key, v, attn_mask=mask) for v in (value, one_hot)
-    )
-
-
 def hidden(mask: Tensor | None, rows: int, h: int, t_q: int) -> Tensor | None:
     """Our mask `(1|B, 1|T_q, T_k)` as torch's attn_mask, `(B · h, T_q, T_k)`, True where *hidden*."""
     if mask is None:
@@ -80,35 +69,22 @@ def hidden(mask: Tensor | None, rows: int, h: int, t_q: int) -> Tensor | None:
     return ~mask.expand(rows, t_q, -1).repeat_interleave(h, dim=0)
 
 
-def torch_multi_head_attention(layer):
-    """`nn.MultiheadAttention` with the weights of a `MultiHeadedAttention`."""
-    d_model = layer.w_o.in_features
-    return copied(layer, nn.MultiheadAttention(d_model, layer.h, batch_first=True))
-
-
-def torch_encoder_layer(d_model, h, d_ff, norm, dropout=0.0):
-    return nn.TransformerEncoderLayer(
-        d_model, h, d_ff, dropout, batch_first=True, norm_first=norm == "pre"
-    )
-
-
-def torch_decoder_layer(d_model, h, d_ff, norm, dropout=0.0):
-    return nn.TransformerDecoderLayer(
-        d_model, h, d_ff, dropout, batch_first=True, norm_first=norm == "pre"
-    )
-
-
 def torch_encoder(d_model, h, d_ff, norm, n):
     """A stack, which has a norm at its end in pre-norm only: nn.Transformer would always have one."""
-    layer = torch_encoder_layer(d_model, h, d_ff, norm)
+    layer = nn.TransformerEncoderLayer(
+        d_model, h, d_ff, dropout=0.0, batch_first=True, norm_first=norm == "pre"
+    )
     final = nn.LayerNorm(d_model) if norm == "pre" else None
     return nn.TransformerEncoder(layer, n, final, enable_nested_tensor=False)
 
 
 def torch_decoder(d_model, h, d_ff, norm, n):
     """The same for the decoder."""
+    layer = nn.TransformerDecoderLayer(
+        d_model, h, d_ff, dropout=0.0, batch_first=True, norm_first=norm == "pre"
+    )
     final = nn.LayerNorm(d_model) if norm == "pre" else None
-    return nn.TransformerDecoder(torch_decoder_layer(d_model, h, d_ff, norm), n, final)
+    return nn.TransformerDecoder(layer, n, final)
 
 
 def assert_same_gradients(ours, theirs, rename):

@@ -1,8 +1,9 @@
-"""What `implementation.py` does with arguments that are wrong or empty: a ValueError that names the
-argument, what was given and what is allowed, or the result that is defined; never a silent broadcast.
+"""What `implementation.py` does with arguments that are wrong or empty: a ValueError that names the argument,
+what is allowed and what was passed, or the result that is defined; never a silent broadcast.
 """
 
 import re
+from itertools import product
 
 import pytest
 import torch
@@ -37,12 +38,6 @@ from implementation import (
 
 VOCAB, B, T, D_MODEL, H = 9, 3, 4, 8, 2
 NAN = float("nan")
-SEARCHES = pytest.mark.parametrize("search", [greedy_decode, beam_search])
-
-
-def refused(*named):
-    """A ValueError whose message names all of these, in this order."""
-    return pytest.raises(ValueError, match=".*".join(re.escape(str(part)) for part in named))
 
 
 def multi_head():
@@ -57,7 +52,7 @@ def ids(*shape):
     return torch.randint(1, VOCAB, shape)
 
 
-def seen(*shape):
+def visible(*shape):
     return torch.ones(shape, dtype=torch.bool)
 
 
@@ -99,12 +94,12 @@ def attended_by_heads(mask):
 
 
 def searched(max_len=5, start=1):
-    given = ids(B, T), seen(B, 1, T), max_len, start, 2
-    return (lambda: greedy_decode(model(), *given), lambda: beam_search(model(), *given))
+    arguments = ids(B, T), visible(B, 1, T), max_len, start, 2
+    return (lambda: greedy_decode(model(), *arguments), lambda: beam_search(model(), *arguments))
 
 
 def beamed(*how):
-    return (lambda: beam_search(model(), ids(B, T), seen(B, 1, T), 5, 1, 2, *how),)
+    return (lambda: beam_search(model(), ids(B, T), visible(B, 1, T), 5, 1, 2, *how),)
 
 
 def positioned(length):
@@ -115,24 +110,29 @@ def smoothed(log_probs, target):
     return (lambda: LabelSmoothing(5, 0, 0.1)(log_probs, target),)
 
 
-def trained(accumulate):
-    batch, loss = Batch(ids(B, T), ids(B, T)), LabelSmoothing(VOCAB, 0)
-    return (lambda: run_epoch([batch], model(), loss, None, None, accumulate),)
+def trained(accumulate, batches=None):
+    batches = [Batch(ids(B, T), ids(B, T))] if batches is None else batches
+    loss = LabelSmoothing(VOCAB, 0)
+    return (lambda: run_epoch(batches, model(), loss, None, None, accumulate),)
 
 
-# What the message names, before the value itself; the values; and the calls that each is given to.
+# What the message names, before the value itself; the values; and the calls that each is passed to.
 REFUSED = [
     # zeros and ones, or 0 and −∞, are no mask: their meaning would have to be guessed
     *(
-        (("mask", "boolean"), [dtype], lambda dtype, given=given: given(torch.ones(T, 5).to(dtype)))
+        (
+            ("mask", "boolean"),
+            [dtype],
+            lambda dtype, attend=attend: attend(torch.ones(T, 5).to(dtype)),
+        )
         for dtype in (torch.float32, torch.int64, torch.uint8)
-        for given in (attended, lambda mask: attended_by_heads(mask.expand(B, T, 5)))
+        for attend in (attended, lambda mask: attended_by_heads(mask.expand(B, T, 5)))
     ),
     # other sizes, another batch, or a dimension too many
     (
         ("mask", "broadcast", (B, T, 5)),
         [(6,), (T, 6), (3, 5), (2, T, 5), (1, B, T, 5), (B, 5, T)],
-        lambda shape: attended(seen(*shape)),
+        lambda shape: attended(visible(*shape)),
     ),
     # only (1|B, 1|T_q, T_k) is a mask; the message has the shape as given, without a head axis
     (
@@ -141,7 +141,7 @@ REFUSED = [
             *((T,), (T, 5), (2, 1, 5), (B, 3, 5), (B, T, 4), (B, T, 1)),
             *((B, 1, 1), (B, 1, T, 5), (B, H, T, 5)),
         ],
-        lambda shape: attended_by_heads(seen(*shape)),
+        lambda shape: attended_by_heads(visible(*shape)),
     ),
     (("dropout", "between 0 and 1"), [-0.1, 1.1], layers_that_drop),
     (("norm", '"post" or "pre"'), ["rms", "Post", "", None], layers_of),
@@ -200,238 +200,148 @@ REFUSED = [
 ]
 
 
+# The same, where the message does not end with the value.
+OTHERS = [
+    *(
+        (("h must divide d_model", h, d_model), call)
+        for h, d_model in [(3, 8), (16, 8), (0, 8), (-2, 8)]
+        for call in (
+            lambda h=h, d_model=d_model: MultiHeadedAttention(h, d_model),
+            lambda h=h, d_model=d_model: make_model(VOCAB, VOCAB, 1, d_model, 16, h),
+        )
+    ),
+    # one matrix cannot serve two vocabularies
+    (
+        ("tie", "src_vocab", 7, "tgt_vocab", 9),
+        lambda: make_model(7, 9, 1, D_MODEL, 16, H, tie=True),
+    ),
+    # no mean over no tokens: no batches, only padding, no sequences, no target
+    *(
+        (("batches", "tokens to predict"), *trained(1, batches))
+        for batches in (
+            [],
+            [Batch(ids(2, 3), 0 * ids(2, 3))],
+            [Batch(ids(0, 3), ids(0, 3))],
+            [Batch(ids(2, 3))],
+        )
+    ),
+    # there is a stream at least, and each has a reference for every hypothesis: here two
+    *(
+        (
+            ("references", "streams of 2", [len(stream) for stream in references]),
+            lambda references=references: bleu(["a", "b"], references),
+        )
+        for references in ([], [["a"]], [["a", "b", "c"]], [["a", "b"], ["a"]])
+    ),
+    # a string is a sequence of letters, each of which would pass for a sentence
+    *(
+        (("references",), lambda references=references: bleu(["a", "b"], references))
+        for references in ("ab", ["a b"], ["cd", "ef"])
+    ),
+    (("hypotheses",), lambda: bleu("ab", [["a", "b"]])),
+]
+
+
 @pytest.mark.parametrize(
-    ("named", "value", "calls"),
+    ("words", "call"),
     [
-        pytest.param(named, value, calls, id=f"{named[0]}-{value}")
-        for named, values, calls in REFUSED
-        for value in values
+        *(
+            ((*named, repr(value) if isinstance(value, str | None) else value), call)
+            for named, values, calls in REFUSED
+            for value in values
+            for call in calls(value)
+        ),
+        *OTHERS,
+    ],
+    ids=lambda value: "" if callable(value) else "-".join(map(str, value)),
+)
+def test_it_is_refused(words, call):
+    """By a ValueError that names the argument, what is allowed, and what was passed."""
+    with pytest.raises(ValueError, match=".*".join(re.escape(str(word)) for word in words)):
+        call()
+
+
+# --- What is empty --------------------------------------------------------------------------------
+
+
+def attend(rows, t_q, t_k):
+    query, key = torch.randn(rows, t_q, D_MODEL), torch.randn(rows, t_k, D_MODEL)
+    return multi_head()(query, key, key, visible(rows, 1, t_k))
+
+
+def states(norm, rows, s, t):
+    transformer = make_model(VOCAB, VOCAB, 1, D_MODEL, 16, H, norm=norm)
+    return transformer(ids(rows, s), ids(rows, t), visible(rows, 1, s), subsequent_mask(t))
+
+
+def search(decode, *how, rows=0):
+    return decode(model(), ids(rows, T), visible(rows, 1, T), 5, 1, *how)
+
+
+@pytest.mark.parametrize(
+    ("call", "shape"),
+    [
+        (lambda: attend(0, T, T), (0, T, D_MODEL)),
+        (lambda: attend(B, 0, T), (B, 0, D_MODEL)),
+        (lambda: attend(B, T, 0), (B, T, D_MODEL)),
+        (lambda: Embeddings(D_MODEL, VOCAB)(ids(0, T)), (0, T, D_MODEL)),
+        (lambda: Embeddings(D_MODEL, VOCAB)(ids(B, 0)), (B, 0, D_MODEL)),
+        (lambda: PositionalEncoding(D_MODEL, 0.0, 0)(torch.zeros(B, 0, 8)), (B, 0, D_MODEL)),
+        *(
+            (lambda sizes=sizes: states(*sizes), (sizes[1], sizes[3], D_MODEL))
+            for sizes in product(("post", "pre"), (0, B), (0, T), (0, T))
+        ),
+        (lambda: Batch(ids(0, T), ids(0, 5)).src_mask, (0, 1, T)),
+        (lambda: Batch(ids(0, T), ids(0, 5)).tgt_mask, (0, 4, 4)),
+        (lambda: LabelSmoothing(5, 0, 0.1)(torch.zeros(0, 5), ids(0)), ()),
+        (lambda: search(greedy_decode, 2), (0, 1)),
+        (lambda: search(beam_search, 2), (0, 1)),
+        (lambda: search(greedy_decode), (0, 5)),  # without an end always max_len
     ],
 )
-def test_it_is_refused(named, value, calls):
-    """By a ValueError that names the argument, what is allowed, and what was given."""
-    for call in calls(value):
-        with refused(*named, repr(value) if isinstance(value, str | None) else value):
-            call()
-
-
-# --- Attention -----------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(("h", "d_model"), [(3, 8), (16, 8), (0, 8), (-2, 8)])
-def test_heads_that_do_not_divide_are_refused(h, d_model):
-    """h has to divide d_model, in a layer and in a model."""
-    with refused("h must divide d_model", h, d_model):
-        MultiHeadedAttention(h, d_model)
-    with refused("h must divide d_model", h, d_model):
-        make_model(VOCAB, VOCAB, 1, d_model, 16, h)
-
-
-def test_nothing_to_attend_to_or_from():
-    """No sequences, no queries and no keys are all defined: empty results, and the output bias."""
-    layer, x = multi_head(), torch.randn(B, T, D_MODEL)
-    assert layer(x[:0], x[:0], x[:0]).shape == (0, T, D_MODEL)
-    assert layer(x[:, :0], x, x).shape == (B, 0, D_MODEL)
-    output = layer(x, x[:, :0], x[:, :0], seen(B, 1, 0))
-    assert torch.equal(output, layer.w_o.bias.expand(B, T, -1))
-
-
-# --- Embeddings, positions, norms ----------------------------------------------------------------
-
-
-def test_no_tokens_have_no_vectors():
-    """Empty ids give an empty result of the right width."""
-    assert Embeddings(D_MODEL, VOCAB)(ids(0, T)).shape == (0, T, D_MODEL)
-    assert Embeddings(D_MODEL, VOCAB)(ids(B, 0)).shape == (B, 0, D_MODEL)
-
-
-def test_a_table_without_positions():
-    """`max_len` is how many there may be; 0 is a table of no rows, good for no tokens only."""
-    layer = PositionalEncoding(D_MODEL, 0.0, max_len=6)
-    assert layer(torch.zeros(1, 6, D_MODEL)).shape == (1, 6, D_MODEL)
-    layer = PositionalEncoding(D_MODEL, 0.0, max_len=0)
-    assert layer(torch.zeros(B, 0, D_MODEL)).shape == (B, 0, D_MODEL)
-    with refused("max_len", 0, 1):
-        layer(torch.zeros(B, 1, D_MODEL))
-
-
-@pytest.mark.parametrize(("features", "width"), [(D_MODEL, 1), (1, D_MODEL), (D_MODEL, 4)])
-def test_gains_are_not_broadcast_over_vectors_of_another_width(features, width):
-    """Nor does a norm of other features take them, as nn.LayerNorm does not."""
-    with pytest.raises((ValueError, RuntimeError)):
-        nn.LayerNorm(features)(torch.randn(B, T, width))
-    with pytest.raises((ValueError, RuntimeError)):
-        LayerNorm(features)(torch.randn(B, T, width))
-
-
-# --- The model -----------------------------------------------------------------------------------
-
-
-def test_tying_two_vocabularies_is_refused():
-    """One matrix cannot serve two vocabularies: both sizes are named."""
-    with refused("tie", "src_vocab", 7, "tgt_vocab", 9):
-        make_model(7, 9, 1, D_MODEL, 16, H, tie=True)
+def test_what_is_empty_is_defined(call, shape):
+    output = call()
+    assert output.shape == shape and output.double().isfinite().all()
 
 
 def test_a_stack_of_no_layers():
     """n = 0 is defined: nothing happens in post-norm, and the final norm only in pre-norm."""
-    attend, network, x = multi_head(), PositionwiseFeedForward(D_MODEL, 16), torch.randn(B, T, 8)
+    attention, network, x = multi_head(), PositionwiseFeedForward(D_MODEL, 16), torch.randn(B, T, 8)
     assert len(clones(network, 0)) == 0
-    assert torch.equal(Encoder(EncoderLayer(D_MODEL, attend, network, 0.0), 0)(x), x)
-    stack = Decoder(DecoderLayer(D_MODEL, attend, attend, network, 0.0, "pre"), 0)
+    assert torch.equal(Encoder(EncoderLayer(D_MODEL, attention, network, 0.0), 0)(x), x)
+    stack = Decoder(DecoderLayer(D_MODEL, attention, attention, network, 0.0, "pre"), 0)
     torch.testing.assert_close(stack(x, x), nn.LayerNorm(D_MODEL)(x))
 
 
-@pytest.mark.parametrize(("rows", "s", "t"), [(0, T, T), (B, 0, T), (B, T, 0), (0, 0, 0)])
-@pytest.mark.parametrize("norm", ["post", "pre"])
-def test_an_empty_batch_has_empty_states(norm, rows, s, t):
-    """No sequences, no source tokens and no target tokens are defined: shapes with 0."""
-    transformer = make_model(VOCAB, VOCAB, 1, D_MODEL, 16, H, norm=norm)
-    src, tgt = ids(rows, s), ids(rows, t)
-    states = transformer(src, tgt, seen(rows, 1, s), subsequent_mask(t))
-    assert states.shape == (rows, t, D_MODEL)
-    assert states.isfinite().all()
-    assert transformer.generator(states).shape == (rows, t, VOCAB)
-
-
-def test_rows_of_nothing_but_padding_are_finite():
-    """A source and a target of only padding give finite states and gradients, in a batch with others."""
-    transformer = model()
-    src, tgt = ids(B, T), ids(B, T)
-    src[1], tgt[1] = 0, 0
-    batch = Batch(src, tgt)
-    states = transformer(batch.src, batch.tgt, batch.src_mask, batch.tgt_mask)
-    assert states.isfinite().all()
-    states.sum().backward()
-    assert all(
-        parameter.grad is None or parameter.grad.isfinite().all()
-        for parameter in transformer.parameters()
-    )
-    alone = Batch(src[[0, 2]], tgt[[0, 2]])
-    torch.testing.assert_close(
-        transformer(alone.src, alone.tgt, alone.src_mask, alone.tgt_mask), states[[0, 2]]
-    )
-
-
-# --- Training ------------------------------------------------------------------------------------
-
-
-def test_a_batch_of_no_sequences():
-    """Defined: everything is empty, and there is no token to predict."""
-    batch = Batch(ids(0, T), ids(0, 5))
-    assert batch.src_mask.shape == (0, 1, T)
-    assert batch.tgt_mask.shape == (0, 4, 4)
-    assert (batch.tgt.shape, batch.tgt_y.shape) == ((0, 4), (0, 4))
-    assert batch.ntokens == 0
-
-
-def test_the_loss_of_nothing_is_zero():
-    """No rows at all, and rows of padding alone, are worth 0, with gradients of 0."""
-    loss, log_probs = LabelSmoothing(5, 0, 0.1), torch.zeros(2, 5, requires_grad=True)
-    assert loss(log_probs[:0], torch.zeros(0, dtype=torch.long)) == 0
-    padding = loss(log_probs, torch.tensor([0, 0]))
-    padding.backward()
-    assert padding == 0
-    assert not log_probs.grad.any()
-
-
-@pytest.mark.parametrize(
-    "batches",
-    [
-        [],
-        [Batch(torch.ones(2, 3, dtype=torch.long), torch.zeros(2, 3, dtype=torch.long))],
-        [Batch(torch.ones(0, 3, dtype=torch.long), torch.zeros(0, 3, dtype=torch.long))],
-        [Batch(torch.ones(2, 3, dtype=torch.long))],
-    ],
-    ids=["no batches", "only padding", "no sequences", "no target"],
-)
-def test_an_epoch_without_a_token_is_refused(batches):
-    """There is no mean over no tokens: a ValueError, not NaN, whatever it is that is missing."""
-    with refused("batches", "tokens to predict"):
-        run_epoch(batches, model(), LabelSmoothing(VOCAB, 0))
-
-
-def test_a_group_of_padding_among_others_changes_nothing():
-    """Its step has a gradient of 0, not 0/0, and the mean is over the tokens of the others."""
-    transformer = model()
-    before = [parameter.detach().clone() for parameter in transformer.parameters()]
-    padding, batch = Batch(ids(2, 3), 0 * ids(2, 3)), Batch(ids(2, 3), ids(2, 3))
-    still = torch.optim.SGD(transformer.parameters(), lr=0.0)
-    loss = LabelSmoothing(VOCAB, 0)
-    means = [run_epoch(data, transformer, loss, still) for data in ([batch, padding], [batch])]
-    assert means[0] == means[1]
-    moving = torch.optim.SGD(transformer.parameters(), lr=1.0)
-    with refused("batches", "tokens to predict"):
-        run_epoch([padding], transformer, loss, moving)
-    assert all(map(torch.equal, transformer.parameters(), before))
-
-
-# --- Decoding ------------------------------------------------------------------------------------
-
-
-def test_a_beam_wider_than_the_vocabulary():
-    """Defined: places that nothing fills do no harm, even more than there are hypotheses."""
-    arguments = model(), ids(B, T), seen(B, 1, T), 3, 1, 2
-    everything = beam_search(*arguments, beam=VOCAB**2)
-    assert torch.equal(beam_search(*arguments, beam=10 * VOCAB**2), everything)
-    assert beam_search(*arguments, beam=VOCAB + 1).shape[0] == B
-
-
-@SEARCHES
-def test_decoding_of_no_sequences(search):
-    """Defined: no rows, of which the start symbol is the only column that there has to be."""
-    decoded = search(model(), ids(0, T), seen(0, 1, T), 5, 1, 2)
-    assert decoded.shape == (0, 1)
-    assert decoded.dtype == torch.int64
-
-
-def test_greedy_decoding_of_no_sequences_without_an_end():
-    """Without an end the result is (B, max_len), with B = 0 too."""
-    assert greedy_decode(model(), ids(0, T), seen(0, 1, T), 5, 1).shape == (0, 5)
-
-
-@SEARCHES
-def test_decoding_of_nothing_but_padding(search):
-    """A source without a token to attend to is decoded like any other, and disturbs nobody."""
-    transformer, src = model(), ids(B, T)
-    src[1] = 0
-    mask = (src != 0).unsqueeze(1)
-    decoded = search(transformer, src, mask, 6, 1, 2)
-    assert decoded.shape[0] == B
-    for row in range(B):
-        alone = search(transformer, src[row : row + 1], mask[row : row + 1], 6, 1, 2)[0]
-        assert decoded[row, : len(alone)].tolist() == alone.tolist()
-        assert not decoded[row, len(alone) :].any()
-
-
-# --- Text ----------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    "references", [[], [["a"]], [["a", "b", "c"]], [["a", "b"], ["a"]]], ids=str
-)
-def test_streams_that_do_not_fit_are_refused(references):
-    """There is a stream at least, and each has a reference for every hypothesis: here two."""
-    with refused("references", "streams of 2", [len(stream) for stream in references]):
-        bleu(["a", "b"], references)
-
-
-@pytest.mark.parametrize(
-    ("hypotheses", "references"),
-    [("ab", [["a", "b"]]), ("ab", ["ab"]), (["a b"], ["a"]), (["a", "b"], ["cd", "ef"])],
-    ids=["a hypothesis", "both", "a reference", "references without streams"],
-)
-def test_a_string_is_no_stream(hypotheses, references):
-    """A string is a sequence of letters, each of which would pass for a sentence."""
-    with pytest.raises(ValueError, match=r"hypotheses|references"):
-        bleu(hypotheses, references)
-
-
-def test_a_corpus_of_no_sentences_scores_zero():
-    """Defined: 0, where sacrebleu has an IndexError."""
-    assert bleu([], [[]]) == 0
-
-
-def test_batches_of_no_pairs():
-    """Defined: none."""
+def test_no_text():
+    assert bleu([], [[]]) == 0  # where sacrebleu has an IndexError
     assert list(token_batches([], 100)) == []
+
+
+@pytest.mark.parametrize(("features", "width"), [(D_MODEL, 1), (1, D_MODEL), (D_MODEL, 4)])
+def test_gains_are_not_broadcast_over_vectors_of_another_width(features, width):
+    """`LayerNorm` refuses them, as `nn.LayerNorm` does."""
+    for norm in (nn.LayerNorm, LayerNorm):
+        with pytest.raises((ValueError, RuntimeError)):
+            norm(features)(torch.randn(B, T, width))
+
+
+def test_a_row_of_padding_disturbs_no_other_row():
+    """Its states and gradients are finite; the other rows' states and decoded tokens do not depend on it."""
+    transformer, src, tgt = model(), ids(B, T), ids(B, T)
+    src[1], tgt[1] = 0, 0
+    batch, alone = Batch(src, tgt), Batch(src[[0, 2]], tgt[[0, 2]])
+    whole, others = (
+        transformer(some.src, some.tgt, some.src_mask, some.tgt_mask) for some in (batch, alone)
+    )
+    torch.testing.assert_close(others, whole[[0, 2]])
+    whole.sum().backward()
+    gradients = [parameter.grad for parameter in transformer.parameters()]
+    assert all(gradient is None or gradient.isfinite().all() for gradient in gradients)
+    for decode in (greedy_decode, beam_search):
+        decoded = decode(transformer, src, batch.src_mask, 6, 1, 2)
+        for row in range(B):
+            one = slice(row, row + 1)
+            expected = decode(transformer, src[one], batch.src_mask[one], 6, 1, 2)[0]
+            assert decoded[row, : len(expected)].tolist() == expected.tolist()
+            assert not decoded[row, len(expected) :].any()

@@ -1,18 +1,29 @@
-"""`Generator`, `EncoderDecoder` and `make_model` against nn.Transformer with the weights copied over,
-the closed formula for the number of parameters, and the paper.
+"""The whole model against nn.Transformer with the weights copied over, and the paper's numbers.
+
+The days' checks compare its parts with PyTorch's (`tests/days/accepted/*/published.py`).
 """
 
 import copy
 import io
 import math
+import weakref
 
+import numpy as np
 import pytest
-import scipy.stats
 import torch
 import torch.nn.functional as F
 from torch import nn
 
-from implementation import Embeddings, Generator, make_model, subsequent_mask
+from implementation import (
+    Batch,
+    LabelSmoothing,
+    PositionalEncoding,
+    greedy_decode,
+    make_model,
+    rate,
+    run_epoch,
+    subsequent_mask,
+)
 from tests.reference.oracles import (
     assert_agree,
     copied,
@@ -64,7 +75,7 @@ class TorchTransformer(nn.Transformer):
         return table(tokens) * math.sqrt(D_MODEL) + positions
 
     def log_probs(self):
-        """What it says about the next token everywhere."""
+        """Log-probabilities of the next token at every position."""
         states = self(
             self.embed(self.source, SRC),
             self.embed(self.target, TGT),
@@ -94,262 +105,113 @@ def test_the_model_is_torchs(norm, tie, float64):
     )
 
 
-def test_forward_is_encode_then_decode(float64):
-    """The memory can be made once and decoded from again: it is the same computation."""
-    model = small_model()
-    memory = model.encode(SRC, SRC_MASK)
-    assert memory.shape == (*SRC.shape, D_MODEL)
-    states = model(SRC, TGT, SRC_MASK, TGT_MASK)
-    assert states.shape == (*TGT.shape, D_MODEL)
-    assert_agree(model.decode(memory, SRC_MASK, TGT, TGT_MASK), states)
-
-
-@pytest.mark.parametrize("batch", [(), (2,), (2, 3)], ids=str)
-def test_the_generator_is_torchs_log_softmax(batch, float64):
-    """Log-probabilities of any leading dimensions, whose exponentials sum to 1."""
-    generator, x = Generator(4, 7), torch.randn(*batch, 4)
-    log_probs = generator(x)
-    logits = F.linear(x, generator.proj.weight, generator.proj.bias)
-    assert_agree(log_probs, F.log_softmax(logits, -1))
-    assert_agree(log_probs.exp().sum(-1), torch.ones(batch))
-
-
-def test_the_generator_survives_logits_of_ten_thousand():
-    """Logits of ±1e4 give finite log-probabilities: the gaps themselves."""
-    generator = Generator(1, 3)
-    generator.proj.load_state_dict(
-        {"weight": torch.tensor([[1e4], [0], [-1e4]]), "bias": torch.zeros(3)}
-    )
-    assert generator(torch.ones(1)).tolist() == [0, -1e4, -2e4]
-
-
-@NORMS
-@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=str)
-def test_the_model_in_halves(norm, dtype):
-    """A model of float16 or bfloat16 says nearly what it says in float64, and its gradients are finite.
-
-    On the way from token to logit lie about 10 roundings a layer of values about 1, on logits below
-    about 8: with chance signs, √(10 · 2N) · eps/2 · 8 is what is expected, and three times that allowed.
-    """
-    model = small_model(norm)
-    truth = model.generator(model(SRC, TGT, SRC_MASK, TGT_MASK)).double()
-    log_probs = model.to(dtype).generator(model(SRC, TGT, SRC_MASK, TGT_MASK))
-    assert log_probs.dtype == dtype
-    bound = 3 * math.sqrt(10 * 2 * N) * torch.finfo(dtype).eps / 2 * 8
-    torch.testing.assert_close(log_probs.double(), truth, rtol=0, atol=bound)
-    log_probs.float().sum().backward()
-    assert all(parameter.grad.isfinite().all() for parameter in model.parameters())
-
-
-# --- Parameters ----------------------------------------------------------------------------------
-
-
-def size(model):
-    """The number of parameters, each counted once."""
-    return sum(parameter.numel() for parameter in model.parameters())
-
-
-def formula(src_vocab, tgt_vocab, n, d_model, d_ff, norm, tie):
-    """The closed formula, layer by layer."""
-    attention = 4 * d_model * (d_model + 1)
-    network = d_model * d_ff + d_ff + d_ff * d_model + d_model
-    norm_size = 2 * d_model
-    encoder = n * (attention + network + 2 * norm_size)
-    decoder = n * (2 * attention + network + 3 * norm_size)
-    finals = 2 * norm_size if norm == "pre" else 0
-    tables = (tgt_vocab if tie else src_vocab + 2 * tgt_vocab) * d_model
-    return encoder + decoder + finals + tables + tgt_vocab
-
-
-@NORMS
-@pytest.mark.parametrize("tie", [False, True], ids=["untied", "tied"])
-@pytest.mark.parametrize(("n", "d_model", "d_ff", "h"), [(1, 4, 6, 2), (3, 6, 5, 3), (0, 2, 2, 1)])
-def test_the_number_of_parameters_is_the_closed_formula(n, d_model, d_ff, h, norm, tie):
-    """No parameter too many, none too few."""
-    vocab = (9, 9) if tie else (7, 9)
-    model = make_model(*vocab, n, d_model, d_ff, h, norm=norm, tie=tie)
-    assert size(model) == formula(*vocab, n, d_model, d_ff, norm, tie)
-
-
-def test_the_defaults_are_the_papers_base_model():
-    """With a joint vocabulary of 37000 it has table 3's 65 million parameters, to 5 percent.
-
-    It is exactly 63,119,496: N = 6, d_model = 512, d_ff = 2048; h = 8, P_drop = 0.1, post-norm.
-    """
-    with torch.device("meta"):
-        model = make_model(37000, 37000, tie=True)
-    assert size(model) == formula(37000, 37000, 6, 512, 2048, "post", True) == 63_119_496
-    assert size(model) == pytest.approx(65e6, rel=0.05)
-    assert model.encoder.layers[0].self_attn.h == 8
-    assert model.encoder.layers[0].norm == "post"
-    assert dropouts(model) == {0.1}
-
-
-def test_the_papers_big_model():
-    """With d_model = 1024, d_ff = 4096 and 16 heads it has table 3's 213 million, to 5 percent."""
-    with torch.device("meta"):
-        model = make_model(37000, 37000, d_model=1024, d_ff=4096, h=16, tie=True)
-    assert size(model) == pytest.approx(213e6, rel=0.05)
-
-
-def test_layers_share_nothing():
-    """No two parameters lie in the same memory, and no two matrices start equal, not even of the clones."""
-    parameters = list(small_model().parameters())
-    assert len({parameter.data_ptr() for parameter in parameters}) == len(parameters)
-    matrices = [parameter for parameter in parameters if parameter.dim() == 2]
-    assert len({matrix.sum().item() for matrix in matrices}) == len(matrices)
-
-
-@pytest.mark.parametrize("tie", [False, True], ids=["untied", "tied"])
-def test_matrices_start_xavier_uniform(tie):
-    """By Kolmogorov and Smirnov's test each is uniform within ±√(6 / (fan in + fan out)), unless tied."""
-    model = make_model(90, 90, 2, 64, 96, 4, tie=tie)
-    linears = [module for module in model.modules() if isinstance(module, nn.Linear)]
-    if tie:
-        linears.remove(model.generator.proj)
-    assert len(linears) == 2 * (4 + 2) + 2 * (8 + 2) + (not tie)
-    for linear in linears:
-        weight, bound = linear.weight.detach(), math.sqrt(6 / sum(linear.weight.shape))
-        assert weight.abs().max() <= bound
-        uniform = scipy.stats.uniform(-bound, 2 * bound)
-        assert scipy.stats.kstest(weight.flatten(), uniform.cdf).pvalue > 1e-4
-
-
-@pytest.mark.parametrize("tie", [False, True], ids=["untied", "tied"])
-def test_tables_start_as_embeddings(tie):
-    """The tables stay N(0, 1/d_model), a tied one as well: Xavier passes them over."""
-    model = make_model(300, 300, 1, 64, 96, 4, tie=tie)
-    for embed in (model.src_embed, model.tgt_embed):
-        table = embed[0].lut.weight.detach().flatten()
-        assert scipy.stats.kstest(table, scipy.stats.norm(0, 1 / 8).cdf).pvalue > 1e-3
-
-
-# --- Tying ---------------------------------------------------------------------------------------
-
-
-def tied_matrices(model):
-    """Source table, target table and output projection."""
-    return model.src_embed[0].lut.weight, model.tgt_embed[0].lut.weight, model.generator.proj.weight
-
-
-def assert_tied(model):
-    """The three are one Parameter, listed once, and the generator's bias is none of it."""
-    first, *others = tied_matrices(model)
-    assert all(other is first for other in others)
-    assert sum(parameter is first for parameter in model.parameters()) == 1
-    assert model.generator.proj.bias.shape == (TGT_VOCAB,)
-
-
-def test_tying_makes_one_parameter():
-    """With `tie` the three matrices are one Parameter; without, as by default, they are three."""
-    assert_tied(small_model(tie=True))
-    by_default = make_model(TGT_VOCAB, TGT_VOCAB, N, D_MODEL, D_FF, H)
-    assert len({id(matrix) for matrix in tied_matrices(by_default)}) == 3
-
-
-@pytest.mark.parametrize("optimizer", [torch.optim.SGD, torch.optim.Adam])
-def test_a_tied_parameter_moves_as_one(optimizer, float64):
-    """A step of an optimizer moves all three, once: by SGD exactly the rate times the whole gradient."""
-    model = small_model(tie=True)
-    before = tied_matrices(model)[0].detach().clone()
-    steps = optimizer(model.parameters(), lr=0.01)
-    model.generator(model(SRC, TGT, SRC_MASK, TGT_MASK)).square().sum().backward()
-    steps.step()
-    assert_tied(model)
-    table = tied_matrices(model)[0]
-    assert not torch.equal(table, before)
-    if optimizer is torch.optim.SGD:
-        assert_agree(table.detach(), before - 0.01 * table.grad)
-
-
-def test_tying_survives_a_state_dict():
-    """Saved to a file and loaded into another tied model, it is one Parameter with the saved values."""
-    model, other, file = small_model(tie=True), small_model(tie=True), io.BytesIO()
-    torch.save(model.state_dict(), file)
-    file.seek(0)
-    other.load_state_dict(torch.load(file))
-    assert_tied(other)
-    assert all(map(torch.equal, model.parameters(), other.parameters()))
+# --- The paper's numbers -------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
-    "change", [copy.deepcopy, lambda model: model.double(), lambda model: model.half()]
+    ("sizes", "expected", "in_the_paper"),
+    [({}, 63_119_496, 65e6), ({"d_model": 1024, "d_ff": 4096, "h": 16}, 214_282_376, 213e6)],
+    ids=["base", "big"],
 )
-def test_tying_survives_copies_and_casts(change):
-    """A deep copy, and a model of another dtype, are tied as well."""
-    assert_tied(change(small_model(tie=True)))
+def test_the_numbers_of_parameters_are_the_papers(sizes, expected, in_the_paper):
+    """With a joint vocabulary of 37000 they are those of table 3, to 5 percent."""
+    with torch.device("meta"):
+        model = make_model(37000, 37000, tie=True, **sizes)
+    assert sum(parameter.numel() for parameter in model.parameters()) == expected
+    assert expected == pytest.approx(in_the_paper, rel=0.05)
 
 
-def test_a_deep_copy_shares_nothing_with_its_original():
-    """Training the copy leaves the original as it was."""
+def test_the_papers_learning_rate():
+    """The base model's learning rate peaks at step 4000 with 6.99e-4, and is 1.75e-7 at step 1."""
+    rates = [rate(step, 512, 1, 4000) for step in range(1, 12_000)]
+    assert max(rates) == rates[3999] == pytest.approx(6.99e-4, rel=1e-3)
+    assert rates[0] == pytest.approx(1.747e-7, rel=1e-3)
+    assert rate(100_000, 512, 1, 4000) == pytest.approx(1.398e-4, rel=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("max_len", "d_model"), [(1, 1), (4, 1), (3, 2), (5, 7), (9, 8), (20, 33), (5000, 512)]
+)
+def test_positions_are_complex_exponentials(max_len, d_model):
+    """Of the table, computed in float64, only the last rounding to float32 is visible: half an ulp of 1."""
+    frequencies = np.exp(-np.log(np.longdouble(10000)) * np.arange(0, d_model, 2) / d_model)
+    circle = np.exp(1j * np.arange(max_len)[:, None] * frequencies)
+    expected = np.stack([circle.imag, circle.real], axis=-1).reshape(max_len, -1)[:, :d_model]
+    table = PositionalEncoding(d_model, 0.0, max_len).pe[0]
+    half_ulp = torch.finfo(torch.float32).eps / 2
+    expected = torch.from_numpy(expected.astype(np.float64))
+    torch.testing.assert_close(table.double(), expected, rtol=0, atol=half_ulp)
+
+
+# --- Copies and files ----------------------------------------------------------------------------
+
+
+def through_a_file(model):
+    """A second model with the first one's state dict, saved and loaded."""
+    other, file = small_model(tie=True), io.BytesIO()
+    torch.save(model.state_dict(), file)
+    file.seek(0)
+    other.load_state_dict(torch.load(file))
+    return other
+
+
+@pytest.mark.parametrize(
+    "change", [through_a_file, copy.deepcopy, nn.Module.double, nn.Module.half]
+)
+def test_tying_survives_copies_files_and_casts(change):
+    """The three matrices are one Parameter, listed once, with the same values; a call before does no harm."""
     model = small_model(tie=True)
-    twin = copy.deepcopy(model)
-    nn.init.zeros_(twin.generator.proj.weight)
-    assert tied_matrices(model)[0].all()
+    model(TGT, TGT, None, TGT_MASK)
+    before = [parameter.detach().clone() for parameter in model.parameters()]
+    changed = change(model)
+    first = changed.src_embed[0].lut.weight
+    assert changed.tgt_embed[0].lut.weight is first and changed.generator.proj.weight is first
+    assert sum(parameter is first for parameter in changed.parameters()) == 1
+    for parameter, value in zip(changed.parameters(), before, strict=True):
+        assert torch.equal(parameter, value.to(parameter.dtype))
+    if changed is not model:
+        nn.init.zeros_(first)
+        assert model.src_embed[0].lut.weight.all()
 
 
-# --- Dropout -------------------------------------------------------------------------------------
+# --- Training ------------------------------------------------------------------------------------
 
 
-def dropouts(model):
-    """Every probability that occurs in a Dropout."""
-    return {module.p for module in model.modules() if isinstance(module, nn.Dropout)}
+def test_batches_are_read_once_and_let_go():
+    """A one-pass generator will do, and no more than a group of batches is alive at any time."""
+    alive, counts = weakref.WeakSet(), []
+
+    def one_pass():
+        for length in range(3, 13):
+            batch = Batch(torch.ones(2, 4, dtype=torch.long), torch.ones(2, length).long())
+            alive.add(batch)
+            counts.append(len(alive))
+            yield batch
+            del batch
+
+    model = small_model(tie=True)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    run_epoch(one_pass(), model, LabelSmoothing(TGT_VOCAB, 0), optimizer, accumulate=2)
+    assert max(counts) <= 2 * 2  # a group, and the next one on its way
 
 
-@NORMS
-def test_no_dropout_means_none_anywhere(norm):
-    """With dropout 0 two passes in training mode are equal to the bit."""
-    model = small_model(norm).train()
-    assert dropouts(model) == {0.0}
-    assert torch.equal(model(SRC, TGT, SRC_MASK, TGT_MASK), model(SRC, TGT, SRC_MASK, TGT_MASK))
+@pytest.mark.slow
+def test_the_copy_task_is_learned():
+    """A small model learns to repeat five symbols, and greedy decoding shows it."""
+    symbols, model = 8, make_model(8, 8, 1, 32, 64, 4, dropout=0.0)
+    optimizer = torch.optim.Adam(model.parameters(), lr=1, betas=(0.9, 0.98), eps=1e-9)
+    scheduler = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: rate(step + 1, 32, 1, 60))
+    loss = LabelSmoothing(symbols, 0, 0.0)
 
+    def batches(count):
+        for _ in range(count):
+            src = torch.randint(2, symbols, (64, 5))
+            yield Batch(src, torch.cat([torch.ones(64, 1, dtype=torch.long), src], dim=1))
 
-def test_dropout_is_everywhere():
-    """Every attention, network, connection and embedding of the model drops with the same probability."""
-    model = small_model(dropout=0.3)
-    assert dropouts(model) == {0.3}
-    count = sum(isinstance(module, nn.Dropout) for module in model.modules())
-    assert count == N * (1 + 1 + 2) + N * (2 + 1 + 3) + 2
-
-
-def test_dropout_is_for_training_only():
-    """Two passes in training mode differ, in evaluation mode they are equal to the bit."""
-    model, inputs = small_model(dropout=0.3), (SRC, TGT, SRC_MASK, TGT_MASK)
-    assert not torch.equal(model(*inputs), model(*inputs))
-    model.eval()
-    assert torch.equal(model(*inputs), model(*inputs))
-
-
-# --- What the masks are for ----------------------------------------------------------------------
-
-
-@NORMS
-def test_no_position_sees_the_future_or_the_padding(norm, float64):
-    """No state depends on later target tokens, nor on what stands where the source is padding."""
-    model = randomized(small_model(norm))
-    states = model(SRC, TGT, SRC_MASK, TGT_MASK)
-    later, padded = TGT.clone(), SRC.clone()
-    later[:, 2:] = 7
-    padded[1, 3:] = 5
-    future = model(SRC, later, SRC_MASK, TGT_MASK)
-    assert_agree(future[:, :2], states[:, :2])
-    assert not torch.allclose(future[0, 2:], states[0, 2:])
-    assert_agree(model(padded, TGT, SRC_MASK, TGT_MASK), states)
-
-
-def test_a_source_shorter_or_longer_than_the_target_makes_no_difference_in_shape():
-    """States have the target's length whatever the source's, down to a single token of each."""
-    model = small_model()
-    for s, t in [(1, 1), (1, 5), (6, 1)]:
-        src, tgt = torch.ones(2, s, dtype=torch.long), torch.ones(2, t, dtype=torch.long)
-        assert model(src, tgt, None, subsequent_mask(t)).shape == (2, t, D_MODEL)
-
-
-def test_both_embeddings_are_a_table_and_positions():
-    """`src_embed` and `tgt_embed` are nn.Sequential(Embeddings, PositionalEncoding) of their vocabularies."""
-    model = small_model()
-    for embed, vocab in ((model.src_embed, SRC_VOCAB), (model.tgt_embed, TGT_VOCAB)):
-        assert isinstance(embed, nn.Sequential)
-        assert isinstance(embed[0], Embeddings)
-        assert embed[0].lut.weight.shape == (vocab, D_MODEL)
-        assert embed[1].pe.shape == (1, 5000, D_MODEL)
+    first = run_epoch(batches(2), model, loss)
+    run_epoch(batches(250), model, loss, optimizer, scheduler)
+    assert first > 1.5
+    assert run_epoch(batches(2), model, loss) < 0.1
+    src = torch.tensor([[2, 3, 4, 5, 6], [7, 7, 2, 7, 3]])
+    decoded = greedy_decode(model, src, torch.ones(2, 1, 5, dtype=torch.bool), 6, 1)
+    assert decoded[:, 1:].tolist() == src.tolist()
