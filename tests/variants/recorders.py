@@ -23,9 +23,11 @@ class Results(TorchDispatchMode):
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         out = func(*args, **(kwargs or {}))
         self.operations.add(func.overloadpacket._qualified_op_name.removeprefix("aten::"))
-        for one in tree_leaves(out):
-            if isinstance(one, Tensor):
-                self.largest = max(self.largest, one.numel())
-                self.held = max(self.held, one.untyped_storage().nbytes() // one.element_size())
-                self.written += one.numel()
+        for tensor in tree_leaves(out):
+            if isinstance(tensor, Tensor):
+                self.largest = max(self.largest, tensor.numel())
+                self.held = max(
+                    self.held, tensor.untyped_storage().nbytes() // tensor.element_size()
+                )
+                self.written += tensor.numel()
         return out

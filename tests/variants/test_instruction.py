@@ -27,26 +27,28 @@ TALK = [
 @pytest.fixture(scope="module")
 def tokenizer():
     """A byte-level BPE as GPT-2's, with the two markers as special tokens."""
-    made = Tokenizer(models.BPE())
-    made.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    made.decoder = decoders.ByteLevel()
-    markers = [AddedToken(one, special=True) for one in ("<|im_start|>", "<|im_end|>")]
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    markers = [AddedToken(marker, special=True) for marker in ("<|im_start|>", "<|im_end|>")]
     trainer = trainers.BpeTrainer(
         vocab_size=400,
         special_tokens=markers,
         initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
         show_progress=False,
     )
-    made.train_from_iterator([one["content"] + "\n" + one["role"] for one in TALK] * 9, trainer)
-    return made
+    tokenizer.train_from_iterator(
+        [turn["content"] + "\n" + turn["role"] for turn in TALK] * 9, trainer
+    )
+    return tokenizer
 
 
 def test_it_is_the_published_template(tokenizer):
     """Token for token, and what is marked reads as the answers with their end tokens."""
     text = rendered(TEMPLATE, TALK, {"bos_token": "", "eos_token": ""})
-    tokens, written = chat_tokens(TALK, lambda one: tokenizer.encode(one).ids, 0, 1, reply=True)
+    tokens, answered = chat_tokens(TALK, lambda text: tokenizer.encode(text).ids, 0, 1, reply=True)
     assert tokens.tolist() == tokenizer.encode(text).ids
-    marked = tokenizer.decode(tokens[written].tolist(), skip_special_tokens=False)
+    marked = tokenizer.decode(tokens[answered].tolist(), skip_special_tokens=False)
     assert marked == "north<|im_end|>"
     assert rendered(chatml("<|im_start|>", "<|im_end|>"), TALK, {}) == text
 
@@ -65,8 +67,8 @@ def test_packed_rows_are_their_examples_one_by_one(model):
     examples = []
     for size in (5, 9, 3, 7, 2, 16, 4):
         tokens = torch.randint(50, (size,), generator=generator)
-        written = torch.rand(size, generator=generator) < 0.6
-        examples.append((tokens, answer_labels(tokens, written)))
+        answered = torch.rand(size, generator=generator) < 0.6
+        examples.append((tokens, answer_labels(tokens, answered)))
     packed = pack(examples, 16, pad=0)
     assert len(packed.tokens) == 3
 
@@ -74,20 +76,13 @@ def test_packed_rows_are_their_examples_one_by_one(model):
         return loss, torch.autograd.grad(loss, list(model.parameters()))
 
     logits = model(packed.tokens, positions=packed.positions, mask=packed.mask)
-    loss, theirs = gradients(summed(logits, packed.labels))
-    alone, ours = gradients(sum(summed(model(one[None]), labels[None]) for one, labels in examples))
+    loss, packed_gradients = gradients(summed(logits, packed.labels))
+    alone, single_gradients = gradients(
+        sum(summed(model(tokens[None]), labels[None]) for tokens, labels in examples)
+    )
     torch.testing.assert_close(loss, alone)
-    torch.testing.assert_close(theirs, ours)
+    torch.testing.assert_close(packed_gradients, single_gradients)
 
 
 def summed(logits, labels):
     return F.cross_entropy(logits.flatten(0, 1), labels.flatten(), reduction="sum")
-
-
-def test_what_cannot_be_packed_or_labeled_is_said():
-    two = torch.tensor([1, 2])
-    with pytest.raises(ValueError, match="at most length = 1 tokens, got 2"):
-        pack([(two, two)], 1, 0)
-    with pytest.raises(ValueError, match=r"one shape, got \(2,\) and \(1,\)"):
-        answer_labels(two, two[:1] > 0)
-    assert pack([], 4, 0).mask.shape == (0, 4, 4)

@@ -29,9 +29,9 @@ def walk(kind, steps=7, settings=({}, {}), **shared):
     ]
     optimizer = kind(groups, **shared)
     for step in range(steps):
-        for place, one in enumerate(parameters):
-            gradient = torch.randn_like(one)
-            one.grad = None if place == 1 and step % 2 == 0 else gradient
+        for index, parameter in enumerate(parameters):
+            gradient = torch.randn_like(parameter)
+            parameter.grad = None if index == 1 and step % 2 == 0 else gradient
         optimizer.step()
         if step == 3:
             fresh = kind(groups, **shared)
@@ -68,21 +68,21 @@ def test_singular_values(shape, steps):
         values = 3.4445 * values - 4.7750 * values**3 + 2.0315 * values**5
     equal(orthogonalize(matrix, steps), (u * values) @ v)
     if steps == 5 and min(shape) < 10:
-        found = torch.linalg.svdvals(orthogonalize(matrix))
-        assert found.min() > 0.6 and found.max() < 1.3
+        singular_values = torch.linalg.svdvals(orthogonalize(matrix))
+        assert singular_values.min() > 0.6 and singular_values.max() < 1.3
 
 
 @pytest.mark.parametrize(
-    ("made", "words"),
+    ("call", "words"),
     [
-        (lambda one: AdamW([one], lr=-1.0), "lr must be at least 0"),
-        (lambda one: AdamW([one], betas=(0.9, 1.0)), "betas must be"),
-        (lambda one: Muon([one], momentum=1.0), "momentum must be"),
-        (lambda one: Muon([nn.Parameter(torch.ones(3))]), r"2 dimensions, got the shape \(3,\)"),
-        (lambda one: orthogonalize(torch.ones(3)), "2 dimensions, got 1"),
-        (lambda one: orthogonalize(one, -1), "steps must be at least 0"),
+        (lambda parameter: AdamW([parameter], lr=-1.0), "lr must be at least 0"),
+        (lambda parameter: AdamW([parameter], betas=(0.9, 1.0)), "betas must be"),
+        (lambda parameter: Muon([parameter], momentum=1.0), "momentum must be"),
+        (lambda _: Muon([nn.Parameter(torch.ones(3))]), r"2 dimensions, got the shape \(3,\)"),
+        (lambda _: orthogonalize(torch.ones(3)), "2 dimensions, got 1"),
+        (lambda parameter: orthogonalize(parameter, -1), "steps must be at least 0"),
     ],
 )
-def test_refusals(made, words):
+def test_refusals(call, words):
     with pytest.raises(ValueError, match=words):
-        made(nn.Parameter(torch.ones(2, 2)))
+        call(nn.Parameter(torch.ones(2, 2)))

@@ -34,16 +34,16 @@ def test_votes_and_verifiers_by_enumeration():
     winner is the first with it."""
     for answers in product([0, "b", None], repeat=4):
         some = [answer for answer in answers if answer is not None]
-        seen = list(dict.fromkeys(some)) or [None]
-        assert majority_vote(answers) == sorted(seen, key=lambda a: -some.count(a))[0]
+        distinct = list(dict.fromkeys(some)) or [None]
+        assert majority_vote(answers) == sorted(distinct, key=lambda a: -some.count(a))[0]
         for scores in product([0.0, 0.5, 1.0], repeat=4):
-            pairs = [one for one in zip(answers, scores, strict=True) if one[0] is not None]
+            pairs = [pair for pair in zip(answers, scores, strict=True) if pair[0] is not None]
             best = sorted(pairs or [(None, 0)], key=lambda pair: -pair[1])[0][0]
-            total = {a: sum(s for one, s in pairs if one == a) for a in seen}
+            total = {a: sum(s for pair, s in pairs if pair == a) for a in distinct}
             assert best_of_n(answers, scores) == best
             assert (
                 best_of_n(answers, scores, weighted=True)
-                == sorted(seen, key=lambda a: -total[a])[0]
+                == sorted(distinct, key=lambda a: -total[a])[0]
             )
 
 
