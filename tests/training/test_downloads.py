@@ -75,7 +75,7 @@ class Site:
         serving = {"poll_interval": 0.01}
         threading.Thread(target=self.server.serve_forever, kwargs=serving, daemon=True).start()
 
-    def file(self, sha256: str | None = digest(CONTENT)) -> File:
+    def file(self, sha256: str = digest(CONTENT)) -> File:
         return File("data/file.bin", self.url, sha256)
 
     @property
@@ -354,7 +354,6 @@ class Story:
     left: bytes | None = None  # of an earlier run
     version: bytes = b'"one"'
     etag: str | None = '"one"'
-    sha256: str | None = digest(CONTENT)
     damaged: bool = False  # it is told
 
 
@@ -363,11 +362,9 @@ STORIES = {
     "damaged once": Story((wrong,), (None, None), damaged=True),
     "ignores Range": Story((ignores_range,), (FROM_HALF,), CONTENT[:HALF]),
     "gives less": Story((gives_less,), (FROM_HALF, f"bytes={HALF + 9}-"), CONTENT[:HALF]),
-    "gives another": Story((gives_another,), (FROM_HALF, None), CONTENT[:HALF], sha256=None),
+    "gives another": Story((gives_another,), (FROM_HALF, None), CONTENT[:HALF]),
     "has moved": Story((moves,), (FROM_HALF,) * 2, CONTENT[:HALF]),
-    # an unknown version is gone on with only where a digest guards it
     "no version": Story((truncates,), (None, FROM_HALF), etag=None),
-    "no version, no digest": Story((truncates,), (None, None), etag=None, sha256=None),
     "a part that is whole": Story((), (f"bytes={len(CONTENT)}-",), CONTENT),
     "a part too long": Story((), (f"bytes={len(CONTENT) + 4}-", None), CONTENT + b"more"),
     "another part": Story((), (f"bytes={len(OTHER)}-", None), OTHER, damaged=True),
@@ -387,7 +384,7 @@ def test_the_file_arrives_whole(
     if story.left is not None:
         begun(part, story.left, story.version)
     site.etag, site.script = story.etag, list(story.script)
-    find(site.file(story.sha256), None, console)
+    find(site.file(), None, console)
     assert target.read_bytes() == CONTENT
     assert tuple(site.ranges) == story.ranges
     assert ("came damaged" in said(console)) == story.damaged
@@ -442,10 +439,8 @@ def test_a_server_that_never_gets_further_is_left_alone(
 
 
 @pytest.mark.parametrize("server", [proper, ignores_if_range])
-@pytest.mark.parametrize("sha256", [digest(OTHER), None], ids=["digest", "no-digest"])
 def test_two_versions_are_never_spliced(
     server: Callable[[Answer], None],
-    sha256: str | None,
     site: Site,
     part: Path,
     target: Path,
@@ -454,7 +449,7 @@ def test_two_versions_are_never_spliced(
     begun(part, CONTENT[:HALF])
     site.content, site.etag = OTHER, '"two"'
     site.script = [server]
-    find(site.file(sha256), None, console)
+    find(site.file(digest(OTHER)), None, console)
     assert target.read_bytes() == OTHER
     assert site.ranges[0] == f"bytes={HALF}-"
     assert site.requests[0]["If-Range"] == '"one"'
@@ -500,7 +495,9 @@ def test_offline(target: Path, console: Console, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(downloads, "WAIT", 1000.0)
     with socket.socket() as silent:
         silent.bind(("127.0.0.1", 0))  # taken, so that nobody else can listen there
-        file = File("data/file.bin", f"http://127.0.0.1:{silent.getsockname()[1]}/", None)
+        file = File(
+            "data/file.bin", f"http://127.0.0.1:{silent.getsockname()[1]}/", digest(CONTENT)
+        )
         with pytest.raises(Refused, match=r"fetched from 127\.0\.0\.1") as refused:
             find(file, None, console)
     offline_words(str(refused.value), target)
@@ -513,7 +510,7 @@ def test_no_such_host(target: Path, console: Console, monkeypatch: pytest.Monkey
     monkeypatch.setattr(downloads, "WAIT", 1000.0)
     monkeypatch.setattr(socket, "getaddrinfo", unknown)
     with pytest.raises(Refused, match=r"from data\.example: .*not known") as refused:
-        find(File("data/file.bin", "https://data.example/file.bin", None), None, console)
+        find(File("data/file.bin", "https://data.example/file.bin", digest(CONTENT)), None, console)
     offline_words(str(refused.value), target)
 
 
@@ -541,14 +538,13 @@ def test_a_damaged_cache_is_fetched_again(site: Site, target: Path, console: Con
 
 
 @pytest.mark.parametrize("place", ["data/file.bin", "file.bin"])
-@pytest.mark.parametrize("sha256", [digest(CONTENT), digest(CONTENT).upper(), None])
 def test_a_data_folder_that_has_the_file(
-    place: str, sha256: str | None, site: Site, tmp_path: Path, console: Console
+    place: str, site: Site, tmp_path: Path, console: Console
 ) -> None:
     path = tmp_path / place
     path.parent.mkdir(exist_ok=True)
     path.write_bytes(CONTENT)
-    assert find(site.file(sha256), tmp_path, console) == path
+    assert find(site.file(), tmp_path, console) == path
     assert site.requests == []
     assert names(path.parent) - {"data"} == {"file.bin"}
 
@@ -577,33 +573,6 @@ def test_a_data_folder_that_lacks_the_file_receives_it(
     assert not cache.exists()
     find(site.file(), folder, console)
     assert len(site.requests) == 1
-
-
-def test_the_first_download_is_trusted_and_asked_of_every_later_one(
-    site: Site, target: Path, console: Console
-) -> None:
-    file = site.file(None)
-    find(file, None, console)
-    kept = target.with_name("file.bin.sha256")
-    assert kept.read_text().strip() == digest(CONTENT)
-    find(file, None, console)
-    assert len(site.requests) == 1
-
-    target.write_bytes(OTHER)  # damaged: told by the digest that was kept
-    find(file, None, console)
-    assert target.read_bytes() == CONTENT
-
-    target.unlink()
-    site.content, site.etag = OTHER, '"two"'
-    with pytest.raises(Refused, match="delete") as refused:
-        find(file, None, console)
-    assert str(kept) in str(refused.value)
-    assert not target.exists()
-
-    kept.unlink()
-    find(file, None, console)
-    assert target.read_bytes() == OTHER
-    assert kept.read_text().strip() == digest(OTHER)
 
 
 def test_a_folder_that_cannot_be_made(site: Site, cache: Path, console: Console) -> None:

@@ -1,22 +1,23 @@
 """Published weights in our own classes: folders as transformers writes them, whole and damaged."""
 
-import functools
+import hashlib
+import io
 import json
 import shutil
 import threading
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 
+import huggingface_hub
 import pytest
 import safetensors.torch
 import tokenizers
 import torch
-from rich.console import Console
 
 from tests.reference.oracles import randomized
 from tests.training.conftest import POETRY, QUIET
 from training.errors import Refused
 from training.generation.generate import Sampling
-from training.models import hub as hub_
 from training.models import model_folder
 from training.models.hub import folder_of
 from training.models.pretrained import Pretrained
@@ -405,67 +406,87 @@ def test_what_is_no_model_is_refused(course_here, arguments, words):
 # --- What is fetched ------------------------------------------------------------------------------
 
 
+COMMIT = "0123456789" * 4
+
+
+class Hub(SimpleHTTPRequestHandler):
+    """The parts of the hub's HTTP interface that a download uses; `site` is the folder that it serves."""
+
+    site: Path
+    requests: list[str]
+
+    def log_message(self, *words):
+        pass
+
+    def send_head(self):
+        self.requests.append(self.path)
+        kind, *parts = self.path.partition("?")[0].strip("/").split("/")
+        if kind == "api":  # models/owner/model/revision/main or …/tree/COMMIT
+            files = [path for path in (self.site / parts[2]).iterdir() if path.is_file()]
+            answer = {"id": "/".join(parts[1:3]), "sha": COMMIT}
+            if parts[3] == "tree":
+                answer = [self.entry(path) for path in files]
+            return self.sent(json.dumps(answer).encode(), "application/json", '"tree"')
+        path = self.site / parts[0] / parts[-1]  # owner/model/resolve/COMMIT/file
+        return self.sent(path.read_bytes(), "application/octet-stream", f'"{self.digest(path)}"')
+
+    def sent(self, body, kind, etag):
+        self.send_response(200)
+        headers = {"Content-Length": len(body), "Content-Type": kind, "ETag": etag}
+        for name, value in (headers | {"X-Repo-Commit": COMMIT}).items():
+            self.send_header(name, str(value))
+        self.end_headers()
+        return io.BytesIO(body)
+
+    @staticmethod
+    def digest(path):
+        return hashlib.sha256(path.read_bytes()).hexdigest()
+
+    def entry(self, path):
+        size, digest = path.stat().st_size, self.digest(path)
+        large = {"oid": digest, "size": size, "pointerSize": 1}
+        return {"type": "file", "path": path.name, "size": size, "oid": digest[:40], "lfs": large}
+
+
 @pytest.fixture
 def hub(tmp_path, monkeypatch):
-    """A hub on this machine: what it serves lies in a folder; `asked` is what it was asked for."""
-    site, asked = tmp_path / "site", []
-
-    class Handler(SimpleHTTPRequestHandler):
-        def log_message(self, *words):
-            asked.append(self.path)
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(Handler, directory=site))
+    """A hub on this machine: the folder of its models by name, and the requests that it received."""
+    handler = type("Handler", (Hub,), {"site": tmp_path / "site", "requests": []})
+    server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
     threading.Thread(target=server.serve_forever, daemon=True).start()
-    monkeypatch.setattr(hub_, "HUB", f"http://127.0.0.1:{server.server_port}")
-    yield site, asked
+    at(f"http://127.0.0.1:{server.server_port}", monkeypatch)
+    yield handler.site, handler.requests
     server.shutdown()
 
 
-def serve(site, folder, name):
-    """Put a model on the hub as it is there: large files also as pointers with their digests."""
-    import hashlib
-
-    resolve, raw = site / name / "resolve" / "main", site / name / "raw" / "main"
-    shutil.copytree(folder, resolve)
-    raw.mkdir(parents=True)
-    for path in resolve.glob("*.safetensors"):
-        digest = hashlib.sha256(path.read_bytes()).hexdigest()
-        text = f"version https://git-lfs.github.com/spec/v1\noid sha256:{digest}\nsize 1\n"
-        (raw / path.name).write_text(text)
-    return resolve
+def at(address, monkeypatch):
+    """Let the hub's library use this address."""
+    template = address + "/{repo_id}/resolve/{revision}/{filename}"
+    monkeypatch.setattr(huggingface_hub.constants, "ENDPOINT", address)
+    monkeypatch.setattr(huggingface_hub.constants, "HUGGINGFACE_CO_URL_TEMPLATE", template)
 
 
 @pytest.mark.parametrize("shard", [None, "20KB"], ids=["one file", "shards"])
-def test_a_name_is_fetched_once(hub, tmp_path, shard):
-    site, asked = hub
-    written(tmp_path / "model", "gpt2", **({"max_shard_size": shard} if shard else {}))
-    serve(site, tmp_path / "model", "openai-community/gpt2")
-    kept = tmp_path / "kept"
-    folder = folder_of("gpt2", kept, QUIET)
-    assert folder == kept / "openai-community" / "gpt2"
-    assert (folder / model_folder.ENDS).exists()
+def test_a_name_is_downloaded_once(hub, tmp_path, shard):
+    site, requests = hub
+    written(site / "gpt2", "gpt2", **({"max_shard_size": shard} if shard else {}))
+    (site / "gpt2" / "pytorch_model.bin").write_bytes(b"pickled")
+    cache = tmp_path / "cache"
+    folder = folder_of("gpt2", cache, QUIET)
+    assert cache in folder.parents
+    assert {path.name for path in folder.iterdir()} == {
+        path.name for path in (site / "gpt2").iterdir() if path.suffix in (".json", ".safetensors")
+    } - {"pytorch_model.bin"}
     assert "".join(Pretrained.load(folder, "cpu").generate(PROMPT, 3, LIKELIEST))
-    asked.clear()
-    assert folder_of("gpt2", kept, QUIET) == folder
-    assert asked == []
+    requests.clear()
+    assert folder_of("gpt2", cache, QUIET) == folder
+    assert requests == []
 
 
-def test_weights_with_another_digest_are_refused(hub, tmp_path):
-    site, _ = hub
-    written(tmp_path / "model", "gpt2")
-    there = serve(site, tmp_path / "model", "some/model")
-    with (there / model_folder.WEIGHTS).open("r+b") as file:
-        file.seek(-1, 2)
-        file.write(b"!")
-    with pytest.raises(Refused, match="is not the expected file: its SHA-256 should be"):
-        folder_of("some/model", tmp_path / "kept", QUIET)
-
-
-def test_offline_it_says_what_to_fetch_where(tmp_path, monkeypatch):
-    monkeypatch.setattr(hub_, "HUB", "http://127.0.0.1:9")
-    kept = tmp_path / "kept"
-    with pytest.raises(Refused) as told:
-        folder_of("gpt2", kept, Console(quiet=True))
-    words = str(told.value)
-    assert "http://127.0.0.1:9/openai-community/gpt2/resolve/main/config.json" in words
-    assert str(kept / "openai-community" / "gpt2" / "config.json") in words
+def test_offline_it_says_what_to_pass_instead(tmp_path, monkeypatch):
+    at("http://127.0.0.1:9", monkeypatch)
+    with pytest.raises(Refused) as refused:
+        folder_of("gpt2", tmp_path, QUIET)
+    message = str(refused.value)
+    assert "openai-community/gpt2 could not be downloaded" in message
+    assert "pass a folder with config.json, tokenizer.json and model.safetensors" in message

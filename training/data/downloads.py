@@ -31,15 +31,11 @@ LOOK = 0.1  # seconds between two looks whether another program has done
 
 @dataclass(frozen=True)
 class File:
-    """A published file.
-
-    If the publisher gives no digest, the digest of the first download is stored next to the file,
-    as NAME.sha256, and checked from then on.
-    """
+    """A published file."""
 
     name: str  # in the cache and in a data folder; may be "multi30k/train.de.gz"
     url: str
-    sha256: str | None
+    sha256: str
 
 
 Fetch = Callable[[File, Path, Console], None]
@@ -66,7 +62,7 @@ def find(file: File, data_dir: Path | None, console: Console, fetch: Fetch | Non
             if found := _at_hand(file, data_dir, target):
                 return found  # whoever was waited for has fetched it
             if target.exists():
-                _say(console, f"{target} is damaged: {_mismatch(file, target, target)}.")
+                _say(console, f"{target} is damaged: {_mismatch(file, target)}.")
             (fetch or _fetch)(file, target, console)
     except OSError as error:
         raise Refused(
@@ -87,7 +83,7 @@ def _at_hand(file: File, data_dir: Path | None, target: Path) -> Path | None:
     """Where the file is already, if it is there and right."""
     for path in (target,) if data_dir is None else (target, data_dir / target.name):
         if path.is_file():
-            wrong = _mismatch(file, path, path)
+            wrong = _mismatch(file, path)
             if not wrong:
                 return path
             if data_dir:  # it is the user's: not ours to replace
@@ -103,20 +99,16 @@ def _fetch(file: File, target: Path, console: Console) -> None:
     part = _beside(target, ".part")
     for _ in range(2):
         _Download(file, target, console).run()
-        wrong = _mismatch(file, target, part)
+        wrong = _mismatch(file, part)
         if not wrong:
             break
         _say(console, f"{file.name} came damaged: {wrong}.")
         _forget(part)
     else:
-        advice = "Its publisher may have changed it, or something on the way does."
-        if not file.sha256:
-            advice += f" If you trust the new one, delete {_beside(target, '.sha256')}."
-        raise Refused(f"{file.url} is not the expected file: {wrong}. {advice}")
-    if not file.sha256:  # written first: a file at its place always has its digest
-        draft = _beside(part, ".sha256")
-        draft.write_text(digest(part) + "\n", encoding="ascii")
-        draft.replace(_beside(target, ".sha256"))
+        raise Refused(
+            f"{file.url} is not the expected file: {wrong}. Its publisher may have changed it, or "
+            "something on the way does."
+        )
     with part.open("rb+") as handle:
         os.fsync(handle.fileno())
     part.replace(target)
@@ -164,8 +156,7 @@ class _Download:
         """Ask for what is missing, and append what comes."""
         have, version = _size(self._part), _text(self._version)
         headers = {"Accept-Encoding": "identity"}  # a .gz is wanted as it is
-        # A part of an unknown version is gone on with only where the digest would show a splice.
-        if have and (version or self._file.sha256):
+        if have:
             headers["Range"] = f"bytes={have}-"
             if version:
                 headers["If-Range"] = version
@@ -248,13 +239,12 @@ def _alone(file: File, target: Path, console: Console) -> Iterator[None]:
                 place.unlink()
 
 
-def _mismatch(file: File, target: Path, path: Path) -> str:
-    """What is wrong with the content of `path`, which is or will be at `target`; nothing if right."""
-    expected = (file.sha256 or _text(_beside(target, ".sha256")))[:64].lower()
-    found = digest(path) if expected else ""
-    if found == expected:
+def _mismatch(file: File, path: Path) -> str:
+    """What is wrong with the content of `path`; nothing if right."""
+    actual = digest(path)
+    if actual == file.sha256:
         return ""
-    return f"its SHA-256 should be {expected[:12]}…, and is {found[:12]}…"
+    return f"its SHA-256 should be {file.sha256[:12]}…, and is {actual[:12]}…"
 
 
 def digest(path: Path) -> str:

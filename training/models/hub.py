@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
+import functools
 import re
 from pathlib import Path
 
 from rich.console import Console
 
 from training.data import wheels
-from training.data.downloads import File, find
-from training.data.lfs_pointers import POINTER
 from training.errors import Refused
 from training.models.model_folder import (
     CONFIG,
@@ -20,14 +18,14 @@ from training.models.model_folder import (
     TOKENIZER,
     TOKENIZER_CONFIG,
     WEIGHTS,
-    weight_map,
 )
 
 SMOLLM2 = "smollm2-135m"  # from the package index: where there is no hub, there may be one
-HUB = "https://huggingface.co"
 SHORT = {
     name: f"openai-community/{name}" for name in ("gpt2", "gpt2-medium", "gpt2-large", "gpt2-xl")
 }
+SHARDS = "model-*.safetensors"
+FILES = [CONFIG, TOKENIZER, WEIGHTS, INDEX, SHARDS, ENDS, TOKENIZER_CONFIG, TEMPLATE]
 
 
 def folder_of(asked: str, data_dir: Path | None, console: Console) -> Path:
@@ -37,12 +35,13 @@ def folder_of(asked: str, data_dir: Path | None, console: Console) -> Path:
     Args:
         asked: a folder, a GGUF file, or a name on the hub, such as `gpt2` or `owner/model`, or
             `smollm2-135m`.
-        data_dir: the folder to search and to download to, instead of the cache.
+        data_dir: the folder to search and to download to, instead of the cache. That of a model of
+            the hub is the Hugging Face libraries' own, and follows their settings (`HF_HOME`).
         console: shows the download.
 
     Raises:
         Refused: this is neither a folder nor a name, or files cannot be downloaded; the message
-            says which files to get, and where.
+            says what to do.
     """
     if Path(asked).is_dir() or Path(asked).is_file():
         return Path(asked)
@@ -55,33 +54,27 @@ def folder_of(asked: str, data_dir: Path | None, console: Console) -> Path:
             f"There is no folder or file {asked}, and a published model is one of {known}, or "
             "owner/model as on huggingface.co"
         )
+    return _snapshot(name, data_dir)
 
-    def fetched(file: str, sha256: str | None = None, kind: str = "resolve") -> Path:
-        kept = file if kind == "resolve" else f"{file}.pointer"
-        return find(
-            File(f"{name}/{kept}", f"{HUB}/{name}/{kind}/main/{file}", sha256), data_dir, console
-        )
 
-    def weights(file: str) -> None:
-        pointer = fetched(file, kind="raw").read_text(encoding="utf-8", errors="replace")
-        digest = POINTER.search(pointer)
-        fetched(file, digest[1] if digest else None)
+def _snapshot(name: str, cache: Path | None) -> Path:
+    """Return the folder of a model of the hub, downloaded unless a complete one is in the cache."""
+    import huggingface_hub  # takes a third of a second to import
 
-    folder = fetched(CONFIG).parent
-    fetched(TOKENIZER)
-    if not (folder / WEIGHTS).exists() and not (folder / INDEX).exists():
-        for file in (ENDS, TOKENIZER_CONFIG, TEMPLATE):  # asked for once: not every model has them
-            with contextlib.suppress(Refused):
-                fetched(file)
-    if not (folder / INDEX).exists():
-        try:
-            weights(WEIGHTS)
-            return folder
-        except Refused as missing:
-            try:
-                fetched(INDEX)
-            except Refused:
-                raise missing from None
-    for file in sorted(set(weight_map(folder / INDEX).values())):
-        weights(file)
-    return folder
+    download = functools.partial(
+        huggingface_hub.snapshot_download, name, cache_dir=cache, allow_patterns=FILES
+    )
+    try:
+        return Path(download(local_files_only=True))
+    except OSError:  # missing, or incomplete
+        pass
+    try:
+        return Path(download())
+    except Exception as error:  # of the hub's library, or of what it downloads with
+        reason = str(error).partition("\n")[0].removeprefix("Got: ").rstrip(".")
+        raise Refused(
+            f"{name} could not be downloaded from the Hugging Face hub: {reason}. What has been "
+            "downloaded so far is kept, and resumed. Without a network, pass a folder with "
+            f"{CONFIG}, {TOKENIZER} and {WEIGHTS} (or its shards and their index) of that model "
+            "instead of its name, or set HF_ENDPOINT to a mirror"
+        ) from error
