@@ -159,7 +159,7 @@ def assemble(
         Graduate,
         typer.Argument(
             metavar="MODEL",
-            help="transformer (days 8 to 22), llama (days 23 to 32) or reasoner (LLaMA, and days 41, 45 and "
+            help="transformer (days 8 to 22), llama (days 8 to 32) or reasoner (LLaMA, and days 41, 45 and "
             "48).",
         ),
     ] = Graduate.transformer,
