@@ -182,12 +182,14 @@ def test_attention_backward_of_weights_of_zero(answer, special):
 @pytest.mark.watertight("sizes of one, where an axis is easily lost")
 def test_attention_backward_with_one_key(answer, one_key):
     """With a single key the weight is always 1: only the value has a gradient."""
-    seen = observe(answer.attention_backward(**one_key))
+    observed = observe(answer.attention_backward(**one_key))
     # Two rounded numbers that should cancel leave some 1e-16: beside 1 that is the 0 it should be.
     zeros = {
-        f"1 + {name}": 1 + seen.pop(name) for name in ("grad_query", "grad_key") if name in seen
+        f"1 + {name}": 1 + observed.pop(name)
+        for name in ("grad_query", "grad_key")
+        if name in observed
     }
-    return seen | zeros
+    return observed | zeros
 
 
 @pytest.mark.watertight("gradients in the ten thousands, as from an unlucky batch")

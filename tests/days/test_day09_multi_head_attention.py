@@ -291,16 +291,16 @@ def test_gradients_with_nothing_to_attend_to(answer, build, nothing_to_attend_to
 @pytest.mark.parametrize("dtype", [FLOAT64, "float32", *HALVES])
 def test_dtype(answer, build, of_dtype, dtype):
     """The output has the dtype of the module and the inputs."""
-    made = answer.MultiHeadedAttention
-    module = build(made, of_dtype["h"], of_dtype["d_model"], 0.0, dtype=dtype)
+    layer_type = answer.MultiHeadedAttention
+    module = build(layer_type, of_dtype["h"], of_dtype["d_model"], 0.0, dtype=dtype)
     return {"output": module(**tensors(of_dtype))}
 
 
 @pytest.mark.parametrize("dtype", [FLOAT64, *HALVES])
 def test_gradients_of_dtype(answer, build, of_dtype, dtype):
     """Gradients have the dtype of the module and the inputs."""
-    made = answer.MultiHeadedAttention
-    module = build(made, of_dtype["h"], of_dtype["d_model"], 0.0, dtype=dtype)
+    layer_type = answer.MultiHeadedAttention
+    module = build(layer_type, of_dtype["h"], of_dtype["d_model"], 0.0, dtype=dtype)
     inputs = wanting_gradients(tensors(of_dtype))
     backward(module(**inputs))
     return {"gradients": gradients(inputs) | without_key_bias(gradients(module))}

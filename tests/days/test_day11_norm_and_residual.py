@@ -281,12 +281,12 @@ def test_sublayer_connection_dropout(answer, build, long_layer, p):
     x, sublayer = long_layer["x"], Sublayer(long_layer["w"], long_layer["b"])
     connection = build(answer.SublayerConnection, x.size(-1), p, "pre")
     dropped = connection(x, sublayer)
-    whole = (connection.eval()(x, sublayer) - x) / (1 - p)
+    undropped = (connection.eval()(x, sublayer) - x) / (1 - p)
     gaps = dropped == x
     mixed = gaps.any(-1) & ~gaps.all(-1)
     return {
         "asked_for": connection.dropout.p,
-        "kept": torch.where(gaps, x + whole, dropped),
+        "kept": torch.where(gaps, x + undropped, dropped),
         "some_of_a_vector_dropped": bool(mixed.float().mean() > 0.3),
     }
 
@@ -315,8 +315,8 @@ def test_sublayer_connection_dtype(answer, build, layer_of_dtype, norm, dtype):
 def test_clones_type(answer, build, widths, n):
     """The result is an `nn.ModuleList` of n modules, so that a model finds their parameters."""
     copies = answer.clones(build(network, **widths), n)
-    found = shapes(copies) if isinstance(copies, nn.Module) else {}
-    return {"clones": copies, "how_many": len(copies), "parameters": found}
+    sizes = shapes(copies) if isinstance(copies, nn.Module) else {}
+    return {"clones": copies, "how_many": len(copies), "parameters": sizes}
 
 
 @pytest.mark.constant("the_original_is_one_of_them", "it never is")

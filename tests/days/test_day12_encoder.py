@@ -29,8 +29,12 @@ def stack_of_stand_ins(kind, sizes, norm, n=3, note=None):
 
 def stand_in_for(kind, *given):
     """A stand-in that is a `EncoderLayer` of the stack's own module, as the annotation says."""
-    known = getattr(kind.__init__, "__globals__", {}).get("EncoderLayer")
-    base = known if isinstance(known, type) and issubclass(known, nn.Module) else nn.Module
+    definition = getattr(kind.__init__, "__globals__", {}).get("EncoderLayer")
+    base = (
+        definition
+        if isinstance(definition, type) and issubclass(definition, nn.Module)
+        else nn.Module
+    )
     return type("StandIn", (StandIn, base), {})(*given)
 
 
@@ -216,12 +220,12 @@ def test_layer(answer, build, sizes, x, norm):
 @pytest.mark.parametrize("norm", NORMS)
 def test_what_the_parts_are_given(answer, build, sizes, x, padding, norm):
     """Query, key and value are the same tokens; the network's input is the sum after attention."""
-    seen = {}
-    attention = Attention(seen.update, lambda query, value: 0.5 * query + value.mean(1, True))
-    network = Network(seen.update, lambda x: -2.0 * x)
+    arguments = {}
+    attention = Attention(arguments.update, lambda query, value: 0.5 * query + value.mean(1, True))
+    network = Network(arguments.update, lambda x: -2.0 * x)
     layer = build(answer.EncoderLayer, sizes["d_model"], attention, network, 0.0, norm)
     output = layer(x, padding)
-    return seen | {"output": output}
+    return arguments | {"output": output}
 
 
 @pytest.mark.parametrize("norm", NORMS)

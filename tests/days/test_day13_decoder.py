@@ -28,8 +28,12 @@ def stack_of_stand_ins(kind, sizes, norm, n=3, note=None):
 
 def stand_in_for(kind, *given):
     """A stand-in that is a `DecoderLayer` of the stack's own module, as the annotation says."""
-    known = getattr(kind.__init__, "__globals__", {}).get("DecoderLayer")
-    base = known if isinstance(known, type) and issubclass(known, nn.Module) else nn.Module
+    definition = getattr(kind.__init__, "__globals__", {}).get("DecoderLayer")
+    base = (
+        definition
+        if isinstance(definition, type) and issubclass(definition, nn.Module)
+        else nn.Module
+    )
     return type("StandIn", (StandIn, base), {})(*given)
 
 
@@ -421,10 +425,10 @@ def test_layers_in_turn(answer, build, sizes, unmasked, norm):
 @pytest.mark.parametrize("norm", NORMS)
 def test_what_every_layer_is_given(answer, build, sizes, inputs, norm):
     """Every layer gets the unchanged memory and both masks, each at its place."""
-    seen = []
-    stack = build(stack_of_stand_ins, answer.Decoder, sizes, norm, note=seen.append)
+    arguments = []
+    stack = build(stack_of_stand_ins, answer.Decoder, sizes, norm, note=arguments.append)
     output = stack(inputs["x"], inputs["memory"], inputs["src_mask"], inputs["tgt_mask"])
-    return {"given": seen, "output": output}
+    return {"given": arguments, "output": output}
 
 
 @pytest.mark.constant("copies are the layer itself", "never, whatever the sizes")

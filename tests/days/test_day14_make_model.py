@@ -363,10 +363,10 @@ def test_model(answer, build, sizes, sentences, norm):
 @pytest.mark.constant(*(f"defaults.{name}" for name in DEFAULTS), "the paper's base model")
 def test_defaults(answer, build, by_default, sentences_by_default):
     """The defaults are those of the paper's base model: 8 heads, d_ff = 2048, post-norm and so on."""
-    known = inspect.signature(answer.make_model).parameters.values()
+    parameters = inspect.signature(answer.make_model).parameters.values()
     model = build(answer.make_model, **by_default).eval()
     return {
-        "defaults": {p.name: p.default for p in known if p.default is not p.empty},
+        "defaults": {p.name: p.default for p in parameters if p.default is not p.empty},
         "states": model(**sentences_by_default),
     }
 
@@ -417,9 +417,9 @@ def _drops(model, x):
                 f"{at}.feed_forward",
                 torch.equal(layer.feed_forward(x), _only(layer.feed_forward.w_2, x)),
             )
-            for place, connection in enumerate(layer.sublayer):
-                left = connection(x, lambda y: y + 1)
-                yield f"{at}.sublayer.{place}", torch.equal(left, connection.norm(x))
+            for number, connection in enumerate(layer.sublayer):
+                output = connection(x, lambda y: y + 1)
+                yield f"{at}.sublayer.{number}", torch.equal(output, connection.norm(x))
 
 
 def _only(linear, x):

@@ -8,17 +8,17 @@ from course.checks.authoring import HALVES, backward, gradients, wanting_gradien
 
 def options(draw, size, **given):
     """What the loss is made with: the padding anywhere but at 0, where it is usually looked for."""
-    drawn = {"padding_idx": draw.size(1, size - 1), "smoothing": float(draw.uniform(0.1, 0.4))}
-    return {"size": size} | drawn | given
+    settings = {"padding_idx": draw.size(1, size - 1), "smoothing": float(draw.uniform(0.1, 0.4))}
+    return {"size": size} | settings | given
 
 
 def batch(draw, rows, size, padding_idx, scale=1.5, dtype="float32", **_):
     """Log-probabilities of every class, and the right class of each row, which is never the padding."""
     logits = draw.normal(rows, size, scale=scale, dtype="float64")
-    others = draw.integers(0, size - 2, rows)
+    wrong = draw.integers(0, size - 2, rows)
     return {
         "log_probs": logits.log_softmax(-1).to(getattr(torch, dtype)),
-        "target": others + (others >= padding_idx),
+        "target": wrong + (wrong >= padding_idx),
     }
 
 

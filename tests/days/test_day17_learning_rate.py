@@ -5,12 +5,12 @@ import pytest
 
 def options(draw, **given):
     """A width, a factor and a warm-up, none of them a round number or the paper's."""
-    drawn = {
+    settings = {
         "model_size": draw.size(60, 900),
         "factor": float(draw.uniform(0.3, 3.0)),
         "warmup": draw.size(300, 900),
     }
-    return drawn | given
+    return settings | given
 
 
 def plain(rate):

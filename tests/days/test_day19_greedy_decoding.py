@@ -33,13 +33,13 @@ class Script(nn.Module):
         hidden = torch.zeros_like(memory).bool() if src_mask is None else ~src_mask.transpose(1, 2)
         row = memory.masked_fill(hidden, 0.0).amax((1, 2)).long() % len(self.scores)  # (B,)
         position = torch.arange(tgt.size(1), device=tgt.device)
-        seen = memory.new_ones(1, len(position), len(position))
-        seen = seen if tgt_mask is None else seen * tgt_mask
-        first = seen @ tgt.unsqueeze(-1).float()  # (B, t, 1)
-        second = seen @ (first * (1 + position % 3).unsqueeze(-1))
+        visible = memory.new_ones(1, len(position), len(position))
+        visible = visible if tgt_mask is None else visible * tgt_mask
+        first = visible @ tgt.unsqueeze(-1).float()  # (B, t, 1)
+        second = visible @ (first * (1 + position % 3).unsqueeze(-1))
         history = (tgt + second.squeeze(-1)).long() % self.scores.size(-1)  # (B, t)
-        place = position.clamp(max=self.scores.size(1) - 1)
-        return -self.scores[row.unsqueeze(1), place, history]  # (B, t, V)
+        step = position.clamp(max=self.scores.size(1) - 1)
+        return -self.scores[row.unsqueeze(1), step, history]  # (B, t, V)
 
     def forward(self, src, tgt, src_mask, tgt_mask):
         memory = self.encode(src, src_mask)
@@ -79,9 +79,9 @@ def speech(draw, rows, vocab, max_len, ends):
     scores = preferences(draw, rows, max_len, vocab, vocab)
     how = symbols(draw, vocab)
     scores[..., how["end"]] = -4.0
-    for row, place in enumerate(ends):
-        if place is not None:
-            scores[row, place - 1, :, how["end"]] = 20.0
+    for row, position in enumerate(ends):
+        if position is not None:
+            scores[row, position - 1, :, how["end"]] = 20.0
     return sources(draw, rows, draw.size(2, 4)) | {"max_len": max_len} | how | {"scores": scores}
 
 

@@ -41,15 +41,15 @@ class Script(nn.Module):
     def decode(self, memory, src_mask, tgt, tgt_mask):
         hidden = torch.zeros_like(memory).bool() if src_mask is None else ~src_mask.transpose(1, 2)
         row = memory.masked_fill(hidden, 0.0).amax((1, 2)).long() % len(self.log_probs)  # (B,)
-        place = torch.arange(tgt.size(1), device=tgt.device)
-        back = place.unsqueeze(1) - place  # (t, t): how far behind the query a key lies
+        step = torch.arange(tgt.size(1), device=tgt.device)
+        back = step.unsqueeze(1) - step  # (t, t): how far behind the query a key lies
         sees = torch.ones_like(back).unsqueeze(0).float()
         sees = sees if tgt_mask is None else sees * tgt_mask
         token = (sees * ((back == 0) + 7.0 * (back < 0))) @ tgt.unsqueeze(-1).float()  # (B, t, 1)
         digits = (back >= 0) * self.log_probs.size(-1) ** back.clamp(min=0).float()
         history = ((sees * digits) @ token).squeeze(-1).long() % self.log_probs.size(2)  # (B, t)
-        place = place.clamp(max=self.log_probs.size(1) - 1)
-        return -self.log_probs[row.unsqueeze(1), place, history]  # (B, t, V)
+        step = step.clamp(max=self.log_probs.size(1) - 1)
+        return -self.log_probs[row.unsqueeze(1), step, history]  # (B, t, V)
 
     def forward(self, src, tgt, src_mask, tgt_mask):
         memory = self.encode(src, src_mask)
@@ -66,8 +66,8 @@ class Chain(Script):
 
     def decode(self, memory, src_mask, tgt, tgt_mask):
         row = memory.amax((1, 2)).long() % len(self.log_probs)  # (B,)
-        place = torch.arange(tgt.size(1), device=tgt.device).clamp(max=1)
-        return -self.log_probs[row.unsqueeze(1), place, tgt]  # (B, t, V)
+        step = torch.arange(tgt.size(1), device=tgt.device).clamp(max=1)
+        return -self.log_probs[row.unsqueeze(1), step, tgt]  # (B, t, V)
 
 
 # --- What is likely -------------------------------------------------------------------------------
@@ -101,12 +101,12 @@ def planned(draw, how, vocab, places, paths):
             options = weights.setdefault(path[:length], {})
             options[path[length]] = options.get(path[length], 0.0) + weight
     for prefix, options in weights.items():
-        whole = 1.0 if not prefix else sum(options.values()) / SHARP
+        total = 1.0 if not prefix else sum(options.values()) / SHARP
         here = shares[len(prefix), number_of((how["start"], *prefix), vocab) % vocab**places]
         rest = [token for token in range(vocab) if token not in options]
-        here[rest] *= (1 - sum(options.values()) / whole) / here[rest].sum()
+        here[rest] *= (1 - sum(options.values()) / total) / here[rest].sum()
         for token, weight in options.items():
-            here[token] = weight / whole
+            here[token] = weight / total
     for path, _ in paths:
         while len(path) < places and how["end"] in path:
             here = shares[len(path), number_of((how["start"], *path), vocab) % vocab**places]
@@ -132,11 +132,11 @@ def worth_of_all(log_probs, how, alpha):
     """What every hypothesis of a row is worth."""
     places, histories, vocab = log_probs.shape
     history, total, worth = torch.tensor([how["start"]]), torch.zeros(1), []
-    for place in range(places):
-        sums = total.unsqueeze(1) + log_probs[place, history % histories]  # (…, V)
+    for index in range(places):
+        sums = total.unsqueeze(1) + log_probs[index, history % histories]  # (…, V)
         last = torch.arange(vocab) == how["end"]
-        over = last if place < places - 1 else torch.ones_like(last)
-        worth.append((sums / ((6 + place) / 6) ** alpha)[:, over].flatten())
+        over = last if index < places - 1 else torch.ones_like(last)
+        worth.append((sums / ((6 + index) / 6) ** alpha)[:, over].flatten())
         history = (history.unsqueeze(1) * vocab + torch.arange(vocab))[:, ~last].flatten()
         total = sums[:, ~last].flatten()
     return torch.cat(worth)
@@ -313,9 +313,9 @@ def crowded(draw, beam):
         paths = []
         for rank, (token, promise) in enumerate(zip(first, promises, strict=True)):
             after = draw.choice(options)
-            kept = {beam - 1: 0.72, beam: 0.97}.get(rank, 1 / len(options))
+            of_after = {beam - 1: 0.72, beam: 0.97}.get(rank, 1 / len(options))
             for word in options:
-                share = kept if word == after else (1 - kept) / (len(options) - 1)
+                share = of_after if word == after else (1 - of_after) / (len(options) - 1)
                 paths.append(((token, word), promise * share * SHARP))
         table.append(planned(draw, how, vocab, 2, paths))
     return speech(draw, how, table, beam=beam, alpha=draw.choice([0.0, 0.6, 1.0]))
@@ -441,8 +441,8 @@ def overtaken_by_one_left(draw):
     """Two short hypotheses end, as many as the beam holds, and the one that is left becomes the best."""
     how, table = symbols(draw, 5), []
     for _ in range(draw.size(2, 3)):
-        going, *others = a_path(draw, how, 5, 4)
-        paths = [((how["end"],), 0.25), ((going, how["end"]), 0.12), ((going, *others), 0.4)]
+        going, *rest = a_path(draw, how, 5, 4)
+        paths = [((how["end"],), 0.25), ((going, how["end"]), 0.12), ((going, *rest), 0.4)]
         table.append(planned(draw, how, 5, 4, paths))
     return speech(draw, how, table, beam=2, alpha=draw.uniform(0.8, 1.2).item())
 

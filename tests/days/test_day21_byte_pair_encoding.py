@@ -37,8 +37,8 @@ def text_of(draw, alphabet, length, between=""):
 
 def some_letters(draw, count):
     """Different letters, in an order of their own."""
-    left = list(LETTERS)
-    return [left.pop(draw.size(0, len(left) - 1)) for _ in range(count)]
+    unused = list(LETTERS)
+    return [unused.pop(draw.size(0, len(unused) - 1)) for _ in range(count)]
 
 
 def some_merges(draw, letters, count):

@@ -69,8 +69,8 @@ def contents(batches, given):
     names = {}
     for pair in given:
         names.setdefault(pair, f"{ascii_letters[len(names)]} {len(pair[0])}→{len(pair[1])}")
-    found = [tuple(map(tuple, pair)) for batch in batches for pair in batch]
-    return ", ".join(sorted(names.get(pair) or in_ids(pair) for pair in found))
+    batched = [tuple(map(tuple, pair)) for batch in batches for pair in batch]
+    return ", ".join(sorted(names.get(pair) or in_ids(pair) for pair in batched))
 
 
 def in_ids(pair):
@@ -166,8 +166,8 @@ def without_long_matches(draw, longest):
     lines = [words_of(draw, draw.size(8, 10)) for _ in range(3)]
     broken = [
         [
-            word if place % (longest + 1) < longest else draw.choice(OTHERS)
-            for place, word in enumerate(line)
+            word if index % (longest + 1) < longest else draw.choice(OTHERS)
+            for index, word in enumerate(line)
         ]
         for line in lines
     ]
@@ -275,8 +275,8 @@ def too_long_pairs(draw, where):
 def by_turns(draw):
     """Short pairs and long ones by turns; a target is about as long as its source."""
     given = []
-    for place in range(draw.size(42, 50)):
-        length = draw.size(2, 6) if place % 2 else draw.size(22, 30)
+    for index in range(draw.size(42, 50)):
+        length = draw.size(2, 6) if index % 2 else draw.size(22, 30)
         sides = length, length + draw.choice([-1, 0, 1, 2])
         given.append(tuple(ids(draw, size, size) for size in sides))
     return {"pairs": given, "max_tokens": draw.size(180, 220)}

@@ -136,9 +136,9 @@ def config(draw):
 def tokens(draw, config):
     """A batch shorter than the context, in which token 0 occurs."""
     b, t = draw.sizes(2, 5, 2)
-    drawn = draw.integers(0, config.vocab - 1, b, t)
-    drawn[0, 0] = 0
-    return drawn
+    tokens = draw.integers(0, config.vocab - 1, b, t)
+    tokens[0, 0] = 0
+    return tokens
 
 
 @pytest.fixture
@@ -318,8 +318,8 @@ def test_parameters(answer, build, config):
 
 def test_config_is_kept(answer, build, config):
     """`config` is stored as given: `generate` reads its `context`."""
-    kept = build(answer.GPT, config).config
-    return {"context": kept.context, "vocab": kept.vocab}
+    own = build(answer.GPT, config).config
+    return {"context": own.context, "vocab": own.vocab}
 
 
 def test_given_dropout(answer, build, config, tokens, vectors):
@@ -402,11 +402,11 @@ def test_start(answer, roomy):
 def fault(name, parameter, n_layers):
     """How a parameter starts wrong. A right one is 10% off less than once in 10¹² times."""
     if parameter.dim() == 1:
-        wanted = 1.0 if name.endswith("gain") else 0.0
-        return "" if (parameter == wanted).all() else f"not {wanted:.0f}"
+        expected = 1.0 if name.endswith("gain") else 0.0
+        return "" if (parameter == expected).all() else f"not {expected:.0f}"
     into_the_shortcut = name.endswith(("w_o.weight", "w_2.weight"))
-    wanted = 0.02 / (2 * n_layers) ** 0.5 if into_the_shortcut else 0.02
-    times = float(parameter.square().mean().sqrt()) / wanted
+    expected = 0.02 / (2 * n_layers) ** 0.5 if into_the_shortcut else 0.02
+    times = float(parameter.square().mean().sqrt()) / expected
     if 0.9 < times < 1.1:
         return ""
     return f"{'far ' if not 0.25 < times < 2 else ''}too {'wide' if times > 1 else 'narrow'}"

@@ -210,8 +210,8 @@ def vocabulary(draw):
     values = []
     near_the_end = draw.uniform(0.93, 0.95, 6).tolist()  # where float16 rounds over whole tokens
     for p in [*draw.uniform(0.5, 0.93, 3).tolist(), *near_the_end]:
-        place = int((shares < p).sum())
-        values.append((shares[place] + shares[place - 1]).item() / 2)
+        index = int((shares < p).sum())
+        values.append((shares[index] + shares[index - 1]).item() / 2)
     return {"logits": logits, "top_p": values}
 
 
@@ -294,10 +294,10 @@ class Sums(nn.Module):
         if self.calls == self.breaks_at:
             raise Interrupted
         places = torch.arange(1, tokens.size(1) + 1, device=tokens.device)
-        seen = tokens
+        values = tokens
         for part in self.parts:
-            seen = part(seen.float())
-        following = ((seen * places).cumsum(dim=1).long() + places) % self.config.vocab
+            values = part(values.float())
+        following = ((values * places).cumsum(dim=1).long() + places) % self.config.vocab
         never = torch.full((*tokens.shape, self.config.vocab), -math.inf, device=tokens.device)
         logits = never.scatter(2, following.unsqueeze(2), 0.0) + self.weight
         self.differentiable += logits.requires_grad
@@ -355,8 +355,8 @@ def at_the_edge(draw, edge):
 def modes(draw):
     """Which of a model's parts are in training mode: some of them."""
     modes = [draw.choice((True, False)) for _ in range(5)]
-    place = draw.size(1, 4)
-    modes[place] = not modes[0]
+    position = draw.size(1, 4)
+    modes[position] = not modes[0]
     return modes
 
 
@@ -387,7 +387,7 @@ def set_modes(model, modes):
 
 def modes_of(model):
     """The modes of the whole and of its parts, in words."""
-    return " ".join("train" if one.training else "eval" for one in (model, *model.parts))
+    return " ".join("train" if module.training else "eval" for module in (model, *model.parts))
 
 
 def in_tenths(tokens, vocab):

@@ -59,27 +59,27 @@ def some_chunks(draw, sizes, chunks, dtype="float32"):
 def filled(cache, chunks):
     """What the first and the last layer gave back for the last of some chunks, after all the others."""
     for keys, values in chunks:
-        given = [cache.update(layer, key, values[layer]) for layer, key in enumerate(keys)]
+        stored = [cache.update(layer, key, values[layer]) for layer, key in enumerate(keys)]
     return {
-        f"{kind} of the {name} layer": given[place][number]
-        for name, place in (("first", 0), ("last", -1))
-        for number, kind in enumerate(("keys", "values"))
+        f"{kind} of the {name} layer": stored[layer][index]
+        for name, layer in (("first", 0), ("last", -1))
+        for index, kind in enumerate(("keys", "values"))
     }
 
 
 def numbers_in(value):
     """How many real numbers the tensors in it have room for, views of one memory counted once."""
-    rooms, left = {}, [value]
-    while left:
-        one = left.pop()
-        if isinstance(one, torch.Tensor) and one.is_floating_point():
-            memory = one.untyped_storage()
-            rooms[memory.data_ptr()] = memory.nbytes() // one.element_size()
-        elif isinstance(one, dict):
-            left.extend(one.values())
-        elif isinstance(one, list | tuple):
-            left.extend(one)
-    return sum(rooms.values())
+    sizes, values = {}, [value]
+    while values:
+        item = values.pop()
+        if isinstance(item, torch.Tensor) and item.is_floating_point():
+            memory = item.untyped_storage()
+            sizes[memory.data_ptr()] = memory.nbytes() // item.element_size()
+        elif isinstance(item, dict):
+            values.extend(item.values())
+        elif isinstance(item, list | tuple):
+            values.extend(item)
+    return sum(sizes.values())
 
 
 def text(draw, lengths, n_layers=1, dtype="float32", **sizes):
@@ -98,7 +98,7 @@ def read_by(layer, given, cache=None, number=0):
     """What a layer makes of the chunks of a text, one after the other."""
     cache = cache or Notes(given["layers"])
     outputs = [layer(chunk, cache, number) for chunk in given["chunks"]]
-    return {f"output of chunk {place}": output for place, output in enumerate(outputs, 1)}
+    return {f"output of chunk {index}": output for index, output in enumerate(outputs, 1)}
 
 
 # --- Inputs ---------------------------------------------------------------------------------------
@@ -125,7 +125,7 @@ def beams(draw):
     sizes, chunks = room(draw)
     sizes[1] = batch = draw.size(3, 6)
     shift = draw.size(1, batch - 2)
-    rows = [(place + shift) % batch for place in range(batch)]
+    rows = [(index + shift) % batch for index in range(batch)]
     rows[0] = rows[1]
     return {"sizes": sizes, "chunks": some_chunks(draw, sizes, chunks), "rows": rows}
 
@@ -217,11 +217,11 @@ def test_update(answer, spacious, chunks):
 def test_length(answer, spacious):
     """`length` counts the tokens that every layer holds, so it rises once per chunk."""
     cache = answer.KVCache(*spacious["sizes"])
-    seen = {"length at first": cache.length}
-    for place, chunk in enumerate(spacious["chunks"], 1):
+    observed = {"length at first": cache.length}
+    for index, chunk in enumerate(spacious["chunks"], 1):
         filled(cache, [chunk])
-        seen[f"length after chunk {place}"] = cache.length
-    return seen
+        observed[f"length after chunk {index}"] = cache.length
+    return observed
 
 
 @pytest.mark.watertight(LAST)
@@ -229,14 +229,14 @@ def test_length_in_the_middle_of_a_step(answer, spacious):
     """`length` rises when the last layer has stored its chunk."""
     cache = answer.KVCache(*spacious["sizes"])
     filled(cache, spacious["chunks"][:1])
-    *others, last = range(spacious["sizes"][0])
-    seen = {}
-    for place, (keys, values) in enumerate(spacious["chunks"][1:], 2):
-        for layer in others:
+    *earlier_layers, last = range(spacious["sizes"][0])
+    observed = {}
+    for index, (keys, values) in enumerate(spacious["chunks"][1:], 2):
+        for layer in earlier_layers:
             cache.update(layer, keys[layer], values[layer])
-        seen[f"length before the last layer has chunk {place}"] = cache.length
+        observed[f"length before the last layer has chunk {index}"] = cache.length
         cache.update(last, keys[last], values[last])
-    return seen
+    return observed
 
 
 def test_room(answer, chunked):
@@ -260,27 +260,27 @@ def test_reorder_in_the_middle_of_a_step(answer, beams):
     """`reorder` moves everything stored, even if only some layers have the newest chunk."""
     cache = answer.KVCache(*beams["sizes"])
     rows = torch.tensor(beams["rows"], device=beams["chunks"][0][0].device)
-    seen = {}
-    for place, (keys, values) in enumerate(beams["chunks"], 1):
+    observed = {}
+    for index, (keys, values) in enumerate(beams["chunks"], 1):
         cache.update(0, keys[0], values[0])
         cache.reorder(rows)
         for layer in range(1, len(keys)):
-            held = cache.update(layer, keys[layer], values[layer])
-        seen |= {f"keys after chunk {place}": held[0].clone()}
+            stored = cache.update(layer, keys[layer], values[layer])
+        observed |= {f"keys after chunk {index}": stored[0].clone()}
     nothing = keys[0][:, :, :0]
     first = cache.update(0, nothing, nothing)
-    return seen | {"keys of the first layer": first[0], "values of the first layer": first[1]}
+    return observed | {"keys of the first layer": first[0], "values of the first layer": first[1]}
 
 
 @pytest.mark.watertight(SEVERAL)
 def test_two_caches(answer, spacious):
     """Two caches do not affect each other."""
-    one, other = (answer.KVCache(*spacious["sizes"]) for _ in range(2))
+    cache, second_cache = (answer.KVCache(*spacious["sizes"]) for _ in range(2))
     first, second, third = spacious["chunks"]
-    filled(one, [first, second])
-    filled(other, [third])
-    seen = {"length of one": one.length, "length of the other": other.length}
-    return seen | filled(one, [third]) | {"length afterwards": other.length}
+    filled(cache, [first, second])
+    filled(second_cache, [third])
+    observed = {"length of one": cache.length, "length of the other": second_cache.length}
+    return observed | filled(cache, [third]) | {"length afterwards": second_cache.length}
 
 
 @pytest.mark.watertight(BUFFER)
@@ -310,9 +310,13 @@ def test_history(answer, spacious):
     keys, values = spacious["chunks"][0]
     given = wanting_gradients({"key": keys[0], "value": values[0]})
     cache = answer.KVCache(*spacious["sizes"])
-    kept = cache.update(0, given["key"] * 2, given["value"] * 2)
-    wants = [one.requires_grad for one in (*kept, cache.keys, cache.values)]
-    return {"keys": kept[0].detach(), "values": kept[1].detach(), "wants a gradient": any(wants)}
+    stored = cache.update(0, given["key"] * 2, given["value"] * 2)
+    wants = [tensor.requires_grad for tensor in (*stored, cache.keys, cache.values)]
+    return {
+        "keys": stored[0].detach(),
+        "values": stored[1].detach(),
+        "wants a gradient": any(wants),
+    }
 
 
 @pytest.mark.watertight(DTYPE)
@@ -364,11 +368,11 @@ def test_one_of_several(answer, build, one_of_several):
 def test_two_texts(answer, build, two_texts):
     """Past tokens are stored only in the cache, so a layer can alternate between two texts."""
     layer, notes = build(answer.CachedSelfAttention, *two_texts["made from"]), (Notes(1), Notes(1))
-    seen = {}
-    for place, pair in enumerate(zip(two_texts["chunks"], two_texts["other"], strict=True), 1):
+    observed = {}
+    for index, pair in enumerate(zip(two_texts["chunks"], two_texts["other"], strict=True), 1):
         for name, chunk, cache in zip(("one", "other"), pair, notes, strict=True):
-            seen[f"chunk {place} of the {name} text"] = layer(chunk, cache, 0)
-    return seen
+            observed[f"chunk {index} of the {name} text"] = layer(chunk, cache, 0)
+    return observed
 
 
 @pytest.mark.watertight(KEPT)
@@ -435,9 +439,9 @@ def test_two_layers_with_their_cache(answer, build, in_chunks):
     batch = in_chunks["chunks"][0].size(0)
     longest = sum(chunk.size(1) for chunk in in_chunks["chunks"])
     cache = answer.KVCache(2, batch, n_heads, longest, d_model // n_heads)
-    seen = {}
-    for place, chunk in enumerate(in_chunks["chunks"], 1):
+    observed = {}
+    for index, chunk in enumerate(in_chunks["chunks"], 1):
         for number, layer in enumerate(layers):
             chunk = chunk + layer(chunk, cache, number)
-        seen[f"output of chunk {place}"] = chunk
-    return seen | {"length": cache.length}
+        observed[f"output of chunk {index}"] = chunk
+    return observed | {"length": cache.length}

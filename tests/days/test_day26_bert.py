@@ -289,10 +289,12 @@ def test_the_rest_stays(answer, long_text, p):
     """A token that is not a target does not change; a label is the original token."""
     tokens = long_text["tokens"]
     inputs, labels = masked(answer.mask_tokens, long_text, p=p)
-    left = labels == -100
+    unchosen = labels == -100
     return {
-        "twentieths changed without being asked for": twentieths((inputs != tokens)[left]),
-        "twentieths of the labels that are not the token": twentieths((labels != tokens)[~left]),
+        "twentieths changed without being asked for": twentieths((inputs != tokens)[unchosen]),
+        "twentieths of the labels that are not the token": twentieths(
+            (labels != tokens)[~unchosen]
+        ),
         "shape": sizes_of(inputs),
     }
 
@@ -322,11 +324,11 @@ def test_what_becomes_of_the_chosen(answer, long_text, p):
     tokens = long_text["tokens"]
     inputs, labels = masked(answer.mask_tokens, long_text, p=p)
     chosen = labels != -100
-    hidden, kept = inputs == long_text["mask_id"], inputs == tokens
+    hidden, unchanged = inputs == long_text["mask_id"], inputs == tokens
     return {
         "twentieths hidden": twentieths(hidden[chosen]),
-        "twentieths replaced": twentieths(~(hidden | kept)[chosen]),
-        "twentieths kept": twentieths(kept[chosen]),
+        "twentieths replaced": twentieths(~(hidden | unchanged)[chosen]),
+        "twentieths kept": twentieths(unchanged[chosen]),
         "shape": sizes_of(inputs),
     }
 
@@ -394,13 +396,13 @@ def test_shares_to_a_hundredth(answer, very_long_text):
     given = very_long_text
     _, labels = masked(answer.mask_tokens, given)
     inputs, _ = masked(answer.mask_tokens, given, p=1.0)
-    hidden, kept = inputs == given["mask_id"], inputs == given["tokens"]
-    replaced = ~(hidden | kept)
+    hidden, unchanged = inputs == given["mask_id"], inputs == given["tokens"]
+    replaced = ~(hidden | unchanged)
     return {
         "hundredths chosen": hundredths(labels != -100),
         "hundredths hidden": hundredths(hidden),
         "hundredths replaced": hundredths(replaced),
-        "hundredths kept": hundredths(kept),
+        "hundredths kept": hundredths(unchanged),
         "twentieths of the random tokens in the lower half of the vocabulary": twentieths(
             inputs[replaced] < given["vocab"] // 2
         ),
@@ -418,9 +420,9 @@ def test_new_tensors(answer, given, p):
     inputs, labels = masked(answer.mask_tokens, given | {"tokens": tokens}, p=p)
     was = labels.clone()
     inputs.fill_(-1)
-    seen = {"labels": labels - was, "text": tokens.clone()}
+    observed = {"labels": labels - was, "text": tokens.clone()}
     labels.fill_(-2)
-    return seen | {"text afterwards": tokens}
+    return observed | {"text afterwards": tokens}
 
 
 @pytest.mark.watertight(ALONE)
@@ -481,13 +483,13 @@ def test_both_sides(answer, build, config, texts):
     """Every position attends to earlier and to later positions."""
     model = build(answer.BERT, config)
     logits = model(texts["tokens"])
-    seen = []
-    for place in (0, -1):
+    counts = []
+    for position in (0, -1):
         other = texts["tokens"].clone()
-        other[:, place] = (other[:, place] + 1) % config.vocab
+        other[:, position] = (other[:, position] + 1) % config.vocab
         moved = (model(other) - logits).abs().amax(dim=(0, 2)) > 1e-5
-        seen.append(int(moved.sum()))
-    return {"positions that see the first token": seen[0], "that see the last": seen[1]}
+        counts.append(int(moved.sum()))
+    return {"positions that see the first token": counts[0], "that see the last": counts[1]}
 
 
 @pytest.mark.on_devices
@@ -593,9 +595,9 @@ def _not_dropped(model, x):
         bias = layer.self_attn.w_o.bias.expand(*x.shape[:-1], -1)
         if not torch.equal(layer.self_attn(x, x, x), bias):
             yield f"layers.{index}.self_attn"
-        for place, connection in enumerate(layer.sublayer):
+        for number, connection in enumerate(layer.sublayer):
             if not torch.equal(connection(x, lambda y: y + 1), connection.norm(x)):
-                yield f"layers.{index}.sublayer.{place}"
+                yield f"layers.{index}.sublayer.{number}"
 
 
 @pytest.mark.watertight("with dropout twice, or before the norm, more is lost than the config says")
@@ -610,10 +612,10 @@ def test_dropout_of_the_embedding(answer, build, halving, many_texts):
     dropped = model(**many_texts)[
         ..., : halving.d_model
     ]  # compared with rows of an identity matrix
-    whole = model.eval()(**many_texts)[..., : halving.d_model]
+    complete = model.eval()(**many_texts)[..., : halving.d_model]
     return {
         "tenths dropped": round(10 * (dropped == 0).double().mean().item()),
-        "what is not dropped": torch.where(dropped == 0, whole, dropped * 0.5),
+        "what is not dropped": torch.where(dropped == 0, complete, dropped * 0.5),
     }
 
 

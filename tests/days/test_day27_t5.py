@@ -410,7 +410,7 @@ def test_dropout_everywhere(answer, build, config, pair, vectors):
     of a stack."""
     model = build(answer.T5, dropping(config, 1.0)).train()
     return {
-        "not dropped": listed(name for name, left in _left(model, pair, vectors) if left.any()),
+        "not dropped": listed(name for name, output in _left(model, pair, vectors) if output.any()),
         "logits in evaluation": model.eval()(**pair),
     }
 
@@ -428,8 +428,8 @@ def _left(model, pair, x):
                 if (attention := getattr(layer, name, None)) is not None:
                     yield f"{at}.{name}", attention(x, x, x, free)
             yield f"{at}.feed_forward", layer.feed_forward(x)
-            for place, connection in enumerate(layer.sublayer):
-                yield f"{at}.sublayer.{place}", connection(x, lambda y: y + 1) - x
+            for number, connection in enumerate(layer.sublayer):
+                yield f"{at}.sublayer.{number}", connection(x, lambda y: y + 1) - x
 
 
 @pytest.mark.constant(
@@ -449,10 +449,10 @@ def test_dropout_at_both_ends_of_a_stack(answer, build, config, many):
         memory = model.encode(many["src"], None)
         states = model.decode(memory, None, many["tgt"], None)
         evaluated = model.eval().encode(many["src"][:2, :9], None)
-    seen = {"memory": memory, "states": states}
+    outputs = {"memory": memory, "states": states}
     return {
-        "zeros": {name: round((x == 0).double().mean().item(), 1) for name, x in seen.items()},
-        "scale": {name: _scale(x) for name, x in seen.items()},
+        "zeros": {name: round((x == 0).double().mean().item(), 1) for name, x in outputs.items()},
+        "scale": {name: _scale(x) for name, x in outputs.items()},
         "memory in evaluation": evaluated,
     }
 

@@ -242,11 +242,11 @@ def test_leading_axes(answer, of_rank, leading):
 def test_scores(answer, query_and_key):
     """The product of a rotated query and a rotated key depends only on their distance."""
     query, key, angles = (query_and_key[name] for name in ("query", "key", "angles"))
-    seen = {}
+    observed = {}
     for name, offset in {"scores": 0, "scores further on": query_and_key["further"]}.items():
         turned = [answer.apply_rope(x, angles, offset) for x in (query, key)]
-        seen[name] = turned[0] @ turned[1].transpose(-2, -1)
-    return seen
+        observed[name] = turned[0] @ turned[1].transpose(-2, -1)
+    return observed
 
 
 # --- Offsets --------------------------------------------------------------------------------------

@@ -67,12 +67,12 @@ class Stored(TorchFunctionMode):
         self.count = 0
 
     def __torch_function__(self, function, types, args=(), kwargs=None):
-        made = function(*args, **(kwargs or {}))
-        for one in made if isinstance(made, tuple | list) else [made]:
-            if isinstance(one, torch.Tensor) and one.is_floating_point():
-                room = one.untyped_storage().nbytes() // one.element_size()
+        output = function(*args, **(kwargs or {}))
+        for tensor in output if isinstance(output, tuple | list) else [output]:
+            if isinstance(tensor, torch.Tensor) and tensor.is_floating_point():
+                room = tensor.untyped_storage().nbytes() // tensor.element_size()
                 self.count += room == self.numbers
-        return made
+        return output
 
 
 # --- Inputs ---------------------------------------------------------------------------------------
@@ -100,10 +100,10 @@ def one_for_all(draw):
 def changed(draw, given):
     """A place in the sequence, and other tokens from there on."""
     x = given["x"]
-    place = draw.size(1, x.size(1) - 1)
+    position = draw.size(1, x.size(1) - 1)
     later = x.clone()
-    later[:, place:] = draw.normal(x.size(0), x.size(1) - place, x.size(2))
-    return {"place": place, "x": later}
+    later[:, position:] = draw.normal(x.size(0), x.size(1) - position, x.size(2))
+    return {"place": position, "x": later}
 
 
 @pytest.fixture
@@ -145,8 +145,8 @@ def longer(draw, chunk):
     """As many queries as before, the last of more keys."""
     b, groups, t_k, d_k = chunk["key"].shape
     more = draw.size(2, 4)
-    kept = {name: draw.normal(b, groups, t_k + more, d_k) for name in ("key", "value")}
-    return kept | {"query": draw.normal(*chunk["query"].shape)}
+    cached = {name: draw.normal(b, groups, t_k + more, d_k) for name in ("key", "value")}
+    return cached | {"query": draw.normal(*chunk["query"].shape)}
 
 
 @pytest.fixture

@@ -39,8 +39,8 @@ def room_for(config, chunks):
 def read(model, config, chunks):
     """The logits of chunk after chunk, with one cache, and how much that then holds."""
     cache = room_for(config, chunks)
-    seen = {f"logits of chunk {n}": model(chunk, cache) for n, chunk in enumerate(chunks, 1)}
-    return seen | {"length of the cache": cache.length}
+    observed = {f"logits of chunk {n}": model(chunk, cache) for n, chunk in enumerate(chunks, 1)}
+    return observed | {"length of the cache": cache.length}
 
 
 # --- Inputs ---------------------------------------------------------------------------------------
@@ -68,9 +68,9 @@ def config(draw):
 def tokens(draw, config):
     """A batch in which token 0 occurs."""
     b, t = draw.sizes(3, 8, 2)
-    drawn = draw.integers(0, config.vocab - 1, b, t)
-    drawn[0, 0] = 0
-    return drawn
+    tokens = draw.integers(0, config.vocab - 1, b, t)
+    tokens[0, 0] = 0
+    return tokens
 
 
 @pytest.fixture
@@ -139,8 +139,11 @@ def test_parameters(answer, build, config):
 
 def test_config_is_kept(answer, build, config):
     """`config` is stored as given: a cache reads layers, heads and widths from it."""
-    kept = build(answer.LLaMA, config).config
-    return {"context": kept.context, "room": str(tuple(empty_cache(kept, 2, 7).keys.shape))}
+    own = build(answer.LLaMA, config).config
+    return {
+        "context": own.context,
+        "room": str(tuple(empty_cache(own, 2, 7).keys.shape)),
+    }
 
 
 # --- The logits -----------------------------------------------------------------------------------
@@ -172,11 +175,11 @@ def test_each_layer_keeps_its_own(answer, build, config, in_chunks):
     model = build(answer.LLaMA, config)
     for chunk in in_chunks:
         model(chunk, cache)
-    seen = {}
+    observed = {}
     for layer, length in enumerate(cache.lengths):
-        seen[f"keys of layer {layer}"] = cache.keys[layer, :, :, :length]
-        seen[f"values of layer {layer}"] = cache.values[layer, :, :, :length]
-    return seen
+        observed[f"keys of layer {layer}"] = cache.keys[layer, :, :, :length]
+        observed[f"values of layer {layer}"] = cache.values[layer, :, :, :length]
+    return observed
 
 
 def test_to_the_end_of_the_context(answer, build, config, to_the_end):
@@ -188,11 +191,11 @@ def test_two_texts(answer, build, config, two_texts):
     """Past tokens are stored only in the cache, so calls can alternate between texts."""
     model = build(answer.LLaMA, config)
     caches = [room_for(config, text) for text in two_texts]
-    seen = {}
-    for place, pair in enumerate(zip(*two_texts, strict=True), 1):
+    observed = {}
+    for index, pair in enumerate(zip(*two_texts, strict=True), 1):
         for name, chunk, cache in zip(("one", "other"), pair, caches, strict=True):
-            seen[f"chunk {place} of the {name} text"] = model(chunk, cache)
-    return seen | {"without a cache": model(two_texts[0][0])}
+            observed[f"chunk {index} of the {name} text"] = model(chunk, cache)
+    return observed | {"without a cache": model(two_texts[0][0])}
 
 
 # --- The start ------------------------------------------------------------------------------------

@@ -73,13 +73,13 @@ class Held(TorchDispatchMode):
         return out
 
     def see(self, storage, size):
-        place, numbers = storage._cdata, storage.nbytes() // size
-        if place not in self.known:
-            self.known.add(place)
+        address, numbers = storage._cdata, storage.nbytes() // size
+        if address not in self.known:
+            self.known.add(address)
             self.now += numbers
             self.largest = max(self.largest, numbers)
             self.most = max(self.most, self.now)
-            weakref.finalize(storage, self.forget, place, numbers)
+            weakref.finalize(storage, self.forget, address, numbers)
 
     def forget(self, place, numbers):
         self.known.discard(place)
@@ -94,14 +94,14 @@ def seen_with_memory(flash_attention, inputs):
     def word(numbers):
         return "fewer than T_q × T_k" if numbers < few else "as many as T_q × T_k, or more"
 
-    with Held() as held:
+    with Held() as memory:
         output = flash_attention(**inputs)
-        forward, between = held.most, held.now
-        held.most = held.now
+        forward, between = memory.most, memory.now
+        memory.most = memory.now
         backward(output)
-    found = {LARGEST: held.largest, KEPT: between, FORWARD: forward, BACKWARD: held.most}
+    counts = {LARGEST: memory.largest, KEPT: between, FORWARD: forward, BACKWARD: memory.most}
     return {
-        **{what: word(numbers) for what, numbers in found.items()},
+        **{what: word(numbers) for what, numbers in counts.items()},
         "output": output,
         "gradients": gradients(inputs),
     }
@@ -495,8 +495,8 @@ def test_halves_do_not_overflow(answer, wide_halves, large_values):
 def test_halves_are_exact(answer, close_halves, dtype):
     """In half precision, the result is the float32 result, rounded: scores and their log-sum-exp are
     not rounded, either forward or backward."""
-    seen = seen_with_gradients(answer.flash_attention, close_halves)
-    return {"output": seen["output"], "gradient of value": seen["gradients"]["value"]}
+    observed = seen_with_gradients(answer.flash_attention, close_halves)
+    return {"output": observed["output"], "gradient of value": observed["gradients"]["value"]}
 
 
 @pytest.mark.watertight("a sum of many small numbers stops growing in half precision")

@@ -91,11 +91,11 @@ def around_whole_chunks(draw):
 def changed(draw, many_tokens):
     """A place in the sequence, and other tokens from there on."""
     b, h, t, d = many_tokens["key"].shape
-    place = draw.size(t // 2, t - 2)
+    position = draw.size(t // 2, t - 2)
     later = {name: x.clone() for name, x in many_tokens.items()}
     for x in later.values():
-        x[:, :, place:] = draw.normal(b, h, t - place, d)
-    return {"place": place, "inputs": later}
+        x[:, :, position:] = draw.normal(b, h, t - position, d)
+    return {"place": position, "inputs": later}
 
 
 @pytest.fixture
@@ -103,7 +103,7 @@ def at_the_edge(draw, edge):
     """One size is 1, or none at all are there to ask or to be asked."""
     names = ["B", "T_q", "T_k", "d_k", "d_v"]
     sizes = dict(zip(names, draw.sizes(2, 8, 5), strict=True))
-    sizes |= {name: int(size) for name, size in (one.split("=") for one in edge.split())}
+    sizes |= {name: int(size) for name, size in (entry.split("=") for entry in edge.split())}
     b, t_q, t_k, d_k, d_v = sizes.values()
     return sequences(draw, [b], t_q, t_k, d_k, d_v)
 
@@ -216,24 +216,24 @@ class Largest(TorchDispatchMode):
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         out = func(*args, **(kwargs or {}))
-        for one in out if isinstance(out, tuple | list) else [out]:
-            if isinstance(one, torch.Tensor):
-                self.numbers = max(self.numbers, one.numel())
+        for tensor in out if isinstance(out, tuple | list) else [out]:
+            if isinstance(tensor, torch.Tensor):
+                self.numbers = max(self.numbers, tensor.numel())
         return out
 
 
 def kept_for_the_way_back(function, inputs):
     """The output, and how many numbers are kept for its backward pass, each memory counted once."""
-    kept = {}
+    sizes = {}
 
     def pack(tensor):
         storage = tensor.untyped_storage()
-        kept[storage.data_ptr()] = storage.nbytes() // tensor.element_size()
+        sizes[storage.data_ptr()] = storage.nbytes() // tensor.element_size()
         return tensor
 
     with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
         output = function(**wanting_gradients(inputs))
-    return output, sum(kept.values())
+    return output, sum(sizes.values())
 
 
 # --- All keys -------------------------------------------------------------------------------------
@@ -298,11 +298,11 @@ def test_no_table_of_scores(answer, very_long, causal):
 @pytest.mark.watertight(STATES)
 def test_no_state_for_each_token(answer, wide_features):
     """For the causal backward pass, fewer than T states of d_k × d_v numbers are stored."""
-    output, kept = kept_for_the_way_back(
+    output, sizes = kept_for_the_way_back(
         lambda **inputs: answer.linear_attention(**inputs, causal=True), wide_features
     )
     (t, d_k), d_v = wide_features["key"].shape, wide_features["value"].size(-1)
-    few = kept < t * d_k * d_v
+    few = sizes < t * d_k * d_v
     return {
         "causal output": output.detach(),
         "for the backward pass": "less than a state for each token is kept"

@@ -40,8 +40,8 @@ def routed(draw, *batch, d_model, n_experts, k, which=None, dtype="float32"):
         chosen = len(choices[:, :k].unique())
         rows = which(choices) if which and len(choices) else torch.arange(len(tokens))
     if which is None:
-        found = [(choices[:, :k] == number).any(-1).nonzero()[0] for number in range(n_experts)]
-        rows = torch.cat([torch.cat(found).unique(), rows])
+        firsts = [(choices[:, :k] == number).any(-1).nonzero()[0] for number in range(n_experts)]
+        rows = torch.cat([torch.cat(firsts).unique(), rows])
     x = (
         tokens[rows[:count]][draw.sizes(0, count - 1, count)]
         if which is None
@@ -75,7 +75,7 @@ def mixed(draw, which=None, dtype="float32", **fixed):
 def wanted_by_all(choices):
     """Tokens that all want one expert, every other one before all others, and the rest after another."""
     number = choices[0, 0]
-    first, second = (choices[:, place] == number for place in (0, 1))
+    first, second = (choices[:, column] == number for column in (0, 1))
     pairs = zip(second.nonzero().flatten(), first.nonzero().flatten(), strict=False)
     return torch.tensor([int(row) for pair in pairs for row in pair], dtype=torch.int64)
 
@@ -159,8 +159,8 @@ def tokens_of_dtype(draw, dtype):
 def tokens_of_rank(draw, leading):
     """One token, a list of them, or more axes in front."""
     d_model, n_experts = draw.sizes(3, 8, 2)
-    whole = routed(draw, 30, d_model=d_model, n_experts=n_experts, k=2)
-    return whole | {"x": in_shape(draw, whole["x"], leading)}
+    batch = routed(draw, 30, d_model=d_model, n_experts=n_experts, k=2)
+    return batch | {"x": in_shape(draw, batch["x"], leading)}
 
 
 @pytest.fixture
@@ -247,9 +247,9 @@ def again(draw, given):
 def given_of_rank(draw, leading):
     """One token, a list of them, or more axes in front."""
     d_model, d_ff, n_experts = draw.sizes(3, 8, 3)
-    whole = routed(draw, 30, d_model=d_model, n_experts=n_experts, k=2)
-    x = in_shape(draw, whole["x"], leading)
-    return whole | {"x": x, "d_ff": d_ff, "capacity_factor": None}
+    batch = routed(draw, 30, d_model=d_model, n_experts=n_experts, k=2)
+    x = in_shape(draw, batch["x"], leading)
+    return batch | {"x": x, "d_ff": d_ff, "capacity_factor": None}
 
 
 @pytest.fixture
@@ -575,10 +575,12 @@ def test_start(answer, roomy):
     """Router and experts have their default initialization, and no two experts are equal."""
     layer = answer.MixtureOfExperts(*roomy["mixture"])
     parameters = dict(layer.named_parameters())
-    other = [name for name, one in parameters.items() if start_of(one) != "uniform"]
-    first, *others = [sum(float(one.sum()) for one in e.parameters()) for e in layer.experts]
-    alike = ["experts"] if first in others else []
-    sizes = sum(one.numel() for one in parameters.values())
+    other = [name for name, parameter in parameters.items() if start_of(parameter) != "uniform"]
+    first, *rest = [
+        sum(float(parameter.sum()) for parameter in e.parameters()) for e in layer.experts
+    ]
+    alike = ["experts"] if first in rest else []
+    sizes = sum(parameter.numel() for parameter in parameters.values())
     return {"matrices that start otherwise": ", ".join(other + alike) or "none", "size": sizes}
 
 

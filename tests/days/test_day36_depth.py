@@ -156,10 +156,10 @@ def test_parallel_start(answer, roomy):
     parameters = dict(answer.ParallelBlock(**roomy).named_parameters())
     other = [
         name
-        for name, one in parameters.items()
-        if start_of(one) == "otherwise" and (one.dim() == 2 or name == "norm.gain")
+        for name, parameter in parameters.items()
+        if start_of(parameter) == "otherwise" and (parameter.dim() == 2 or name == "norm.gain")
     ]
-    sizes = sum(one.numel() for one in parameters.values())
+    sizes = sum(parameter.numel() for parameter in parameters.values())
     return {"what starts otherwise": ", ".join(other) or "nothing", "size": sizes}
 
 
@@ -183,8 +183,8 @@ def tokens(draw, b, t, capacity, dtype="float32", h=None, above=None):
     router = draw.normal(1, h * d_k, dtype="float64")
     ranks = torch.tensor([draw.sizes(0, t - 1, t) for _ in range(b)], dtype=torch.float64)
     ranks = ranks.view(b, t) + draw.uniform(-0.2, 0.2, b, t, dtype="float64")
-    wanted = 4 * ranks / max(t, 5) + (-1.7 if above is None else above)
-    missing = (wanted - (x @ router.T).squeeze(-1)) / router.square().sum()
+    scores = 4 * ranks / max(t, 5) + (-1.7 if above is None else above)
+    missing = (scores - (x @ router.T).squeeze(-1)) / router.square().sum()
     x = x + missing.unsqueeze(-1) * router
     kind = getattr(torch, dtype)
     return {"n_heads": h, "capacity": capacity, "router": router.to(kind), "x": x.to(kind)}

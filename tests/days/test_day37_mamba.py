@@ -55,16 +55,16 @@ def given(draw):
 @pytest.fixture
 def stopping(draw):
     """Steps of 0 in the middle of a text."""
-    made = scanned(draw, T=draw.size(7, 9))
-    made["delta"][:, 2:5] = 0
-    return made
+    inputs = scanned(draw, T=draw.size(7, 9))
+    inputs["delta"][:, 2:5] = 0
+    return inputs
 
 
 @pytest.fixture
 def fast(draw, dtype):
     """A = −1 to −30 over so many ordinary steps that no product of all decays is a number."""
-    made = scanned(draw, dtype=dtype, T=draw.size(60, 70))
-    return made | {"a": -draw.uniform(1.0, 30.0, *made["a"].shape, dtype=dtype)}
+    inputs = scanned(draw, dtype=dtype, T=draw.size(60, 70))
+    return inputs | {"a": -draw.uniform(1.0, 30.0, *inputs["a"].shape, dtype=dtype)}
 
 
 @pytest.fixture
@@ -80,12 +80,14 @@ def scan_of_dtype(draw, dtype):
     keeps nearly all, until what comes is less than half a unit in the last place of bfloat16."""
     if dtype not in ("float16", "bfloat16"):
         return scanned(draw, dtype=dtype)
-    made = scanned(draw, dtype=dtype, B=2, T=1, D=4, N=3)
-    for name, one in made.items():
-        if one.dim() == 3:
-            made[name] = (0.05 * one if name == "delta" else one.abs() + 0.1).repeat(1, 800, 1)
-    made["a"] = 0.02 * made["a"]
-    return made
+    inputs = scanned(draw, dtype=dtype, B=2, T=1, D=4, N=3)
+    for name, tensor in inputs.items():
+        if tensor.dim() == 3:
+            inputs[name] = (0.05 * tensor if name == "delta" else tensor.abs() + 0.1).repeat(
+                1, 800, 1
+            )
+    inputs["a"] = 0.02 * inputs["a"]
+    return inputs
 
 
 # --- Inputs of the layer --------------------------------------------------------------------------
@@ -114,10 +116,10 @@ def x(draw, config):
 @pytest.fixture
 def later(draw, config, x):
     """A place in the text, and other tokens from there on."""
-    place = draw.size(1, x.size(1) - 1)
+    position = draw.size(1, x.size(1) - 1)
     other = x.clone()
-    other[:, place:] = draw.normal(x.size(0), x.size(1) - place, x.size(2))
-    return {"place": place, "x": other}
+    other[:, position:] = draw.normal(x.size(0), x.size(1) - position, x.size(2))
+    return {"place": position, "x": other}
 
 
 @pytest.fixture
@@ -147,8 +149,8 @@ def layer_at_the_edge(draw, config, edge):
 @pytest.fixture
 def layer_of_dtype(draw, config, dtype):
     """Two chunks of one dtype."""
-    whole = text(draw, config, 9, dtype=dtype)
-    return list(whole.split([6, 3], dim=1))
+    tokens = text(draw, config, 9, dtype=dtype)
+    return list(tokens.split([6, 3], dim=1))
 
 
 @pytest.fixture
@@ -177,8 +179,8 @@ def fresh(config, x):
 def read(layer, config, chunks):
     """The outputs for chunk after chunk, with one state, and what that then holds."""
     state = fresh(config, chunks[0])
-    seen = {f"output of chunk {n}": layer(chunk, state) for n, chunk in enumerate(chunks, 1)}
-    return seen | {"window": state.window, "h": state.h}
+    observed = {f"output of chunk {n}": layer(chunk, state) for n, chunk in enumerate(chunks, 1)}
+    return observed | {"window": state.window, "h": state.h}
 
 
 # --- The scan -------------------------------------------------------------------------------------
@@ -238,7 +240,7 @@ def test_start(answer, roomy):
     """A is initialized to −1, −2, …, −N in each channel, the skip to 1, and Δ to between 0.001 and 0.1."""
     layer = answer.Mamba(roomy)
     parameters = {name: p.detach().cpu().double() for name, p in named_parameters(layer)}
-    wrong = {name: fault(name, one, roomy) for name, one in parameters.items()}
+    wrong = {name: fault(name, parameter, roomy) for name, parameter in parameters.items()}
     return {
         "starts otherwise": "; ".join(f"{name}: {word}" for name, word in wrong.items() if word)
         or "nothing",
@@ -252,8 +254,12 @@ def fault(name, parameter, config):
         return "" if (parameter == 1).all() else "not 1"
     if name == "a_log":
         a, rates = parameter.exp(), parameter.new_ones(parameter.shape).cumsum(dim=-1)
-        for wrong, found in (("", rates), ("A = 0, …", rates - 1), ("A = −e, −e², …", rates.exp())):
-            if (a - found).abs().max() < 1e-3:
+        for wrong, expected in (
+            ("", rates),
+            ("A = 0, …", rates - 1),
+            ("A = −e, −e², …", rates.exp()),
+        ):
+            if (a - expected).abs().max() < 1e-3:
                 return wrong
         return "A is not −1, −2, …, −N"
     if name == "dt_proj.bias":
@@ -285,8 +291,8 @@ def start_of(parameter):
 def test_start_of_the_projections(answer, middling):
     """All other parameters have PyTorch's default initialization."""
     parameters = dict(named_parameters(answer.Mamba(middling)))
-    others = ("in_proj.weight", "conv1d.weight", "x_proj.weight", "out_proj.weight")
-    wrong = [name for name in others if name in parameters and start_of(parameters[name])]
+    projections = ("in_proj.weight", "conv1d.weight", "x_proj.weight", "out_proj.weight")
+    wrong = [name for name in projections if name in parameters and start_of(parameters[name])]
     sizes = sum(p.numel() for p in parameters.values())
     return {"matrices that start otherwise": ", ".join(wrong) or "none", "parameters": sizes}
 
@@ -334,11 +340,11 @@ def test_two_texts(answer, build, config, two_texts):
     """The past is stored only in the state, so calls can alternate between texts."""
     layer = build(answer.Mamba, config)
     states = [fresh(config, chunks[0]) for chunks in two_texts]
-    seen = {}
-    for place, pair in enumerate(zip(*two_texts, strict=True), 1):
+    observed = {}
+    for index, pair in enumerate(zip(*two_texts, strict=True), 1):
         for name, chunk, state in zip(("one", "other"), pair, states, strict=True):
-            seen[f"chunk {place} of the {name} text"] = layer(chunk, state)
-    return seen | {"without a state": layer(two_texts[0][0])}
+            observed[f"chunk {index} of the {name} text"] = layer(chunk, state)
+    return observed | {"without a state": layer(two_texts[0][0])}
 
 
 # --- The layer, watertight ------------------------------------------------------------------------
@@ -372,9 +378,11 @@ def test_the_state_is_new(answer, build, config, x):
     layer, state = build(answer.Mamba, config), fresh(config, x)
     layer(x, state)
     before = {"window": state.window, "h": state.h}
-    kept = {name: one.clone() for name, one in before.items()}
+    copies = {name: tensor.clone() for name, tensor in before.items()}
     layer(x.flip(1), state)
-    changed = [f"{name} before" for name, one in before.items() if not one.equal(kept[name])]
+    changed = [
+        f"{name} before" for name, tensor in before.items() if not tensor.equal(copies[name])
+    ]
     return {"window": state.window, "h": state.h, "written over": ", ".join(changed) or "none"}
 
 
@@ -390,8 +398,8 @@ def test_state_dict(answer, build, config, x):
 def test_dtype(answer, build, config, layer_of_dtype, dtype):
     """The output has the dtype of the layer and the tokens, even with a float32 state."""
     layer = build(answer.Mamba, config, dtype=dtype)
-    seen = read(layer, config, layer_of_dtype)
-    return {name: one for name, one in seen.items() if name.startswith("output")}
+    observed = read(layer, config, layer_of_dtype)
+    return {name: value for name, value in observed.items() if name.startswith("output")}
 
 
 @pytest.mark.watertight(WIDE)

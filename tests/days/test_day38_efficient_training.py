@@ -22,9 +22,9 @@ LITTLE, PLENTY = 0.5, 70.0  # norms that gradients exceed, and never reach
 
 def holding(pieces, times=1.0):
     """Parameters of 0 with so many times these gradients, by name."""
-    parameters = {name: nn.Parameter(torch.zeros_like(one)) for name, one in pieces.items()}
-    for name, one in pieces.items():
-        parameters[name].grad = times * one
+    parameters = {name: nn.Parameter(torch.zeros_like(tensor)) for name, tensor in pieces.items()}
+    for name, tensor in pieces.items():
+        parameters[name].grad = times * tensor
     return parameters
 
 
@@ -36,20 +36,20 @@ def clipped(clip_gradients, parameters, max_norm):
 
 def apart(parameters):
     """An optimizer with two groups and a memory."""
-    first, *others = parameters.values()
-    groups = [{"params": [first]}, {"params": others, "lr": 0.25}]
+    first, *rest = parameters.values()
+    groups = [{"params": [first]}, {"params": rest, "lr": 0.25}]
     return torch.optim.SGD(groups, lr=0.5, momentum=0.75)
 
 
 def asking(start):
     """Parameters that start at these numbers."""
-    return {name: nn.Parameter(one.clone()) for name, one in start.items()}
+    return {name: nn.Parameter(tensor.clone()) for name, tensor in start.items()}
 
 
 def go(scaler, parameters, optimizer, slopes, explicitly=False):
     """One step, of a loss whose gradients are these slopes."""
     optimizer.zero_grad()
-    loss = sum((parameters[name] * one).sum() for name, one in slopes.items())
+    loss = sum((parameters[name] * tensor).sum() for name, tensor in slopes.items())
     scaler.scale(loss).backward()
     if explicitly:
         scaler.unscale_(optimizer)
@@ -60,7 +60,7 @@ def go(scaler, parameters, optimizer, slopes, explicitly=False):
 
 def numbers(parameters):
     """What they are now."""
-    return {name: one.detach() for name, one in parameters.items()}
+    return {name: tensor.detach() for name, tensor in parameters.items()}
 
 
 def stepped(scaler, start, steps, explicitly=False):
@@ -94,9 +94,9 @@ class Part(nn.Module):
         return self.two(hidden if gate is None else hidden * gate)
 
 
-def alike(one, other):
+def alike(tensor, other):
     """The share of entries that agree."""
-    return (one == other).double().mean().item()
+    return (tensor == other).double().mean().item()
 
 
 def both(x, y):
@@ -113,12 +113,12 @@ TUPLES = {
 class Saving:
     """Counts the real numbers that autograd saves, other than those that are there anyway."""
 
-    def __init__(self, *known):
-        self.known = {one.untyped_storage().data_ptr() for one in known}
+    def __init__(self, *tensors):
+        self.storages = {tensor.untyped_storage().data_ptr() for tensor in tensors}
         self.count = 0
 
     def note(self, tensor):
-        if tensor.is_floating_point() and tensor.untyped_storage().data_ptr() not in self.known:
+        if tensor.is_floating_point() and tensor.untyped_storage().data_ptr() not in self.storages:
             self.count += tensor.numel()
         return tensor
 
@@ -185,9 +185,9 @@ class FixedScale:
     def unscale_(self, optimizer):
         self.calls.append("unscale_")
         for group in optimizer.param_groups:
-            for one in group["params"]:
-                if one.grad is not None:
-                    one.grad.div_(self.factor)
+            for tensor in group["params"]:
+                if tensor.grad is not None:
+                    tensor.grad.div_(self.factor)
 
     def step(self, optimizer):
         self.calls.append("step")
@@ -219,7 +219,9 @@ def told(result, model):
     if not isinstance(result, tuple) or len(result) != 2:
         return {"result": result}
     weight = next(model.parameters())
-    mean, norm = (weight.new_tensor(one) if isinstance(one, float) else one for one in result)
+    mean, norm = (
+        weight.new_tensor(number) if isinstance(number, float) else number for number in result
+    )
     return {"mean loss": mean, "norm": norm}
 
 
@@ -269,7 +271,9 @@ def a_loss(draw, dtype):
 @pytest.fixture
 def slopes(draw, pieces):
     """The gradients of each of several steps, those of the start's shapes."""
-    return [{name: draw.normal(*one.shape) for name, one in pieces.items()} for _ in range(12)]
+    return [
+        {name: draw.normal(*tensor.shape) for name, tensor in pieces.items()} for _ in range(12)
+    ]
 
 
 @pytest.fixture
@@ -287,10 +291,10 @@ def story(draw, slopes, interval):
 
 def spoil(draw, slopes, which, value=math.inf):
     """The same slopes, of which some have a number that is none."""
-    slopes = [{name: one.clone() for name, one in step.items()} for step in slopes]
-    for place in which:
-        one = slopes[place][draw.choice(sorted(slopes[place]))].view(-1)
-        one[draw.size(0, len(one) - 1)] = value
+    slopes = [{name: tensor.clone() for name, tensor in step.items()} for step in slopes]
+    for index in which:
+        numbers = slopes[index][draw.choice(sorted(slopes[index]))].view(-1)
+        numbers[draw.size(0, len(numbers) - 1)] = value
     return slopes
 
 
@@ -401,7 +405,7 @@ def test_without_a_gradient(answer, pieces):
 def test_generator(answer, pieces):
     """Parameters may come from a generator, which can be read only once."""
     parameters = holding(pieces)
-    norm = answer.clip_gradients((one for one in parameters.values()), LITTLE)
+    norm = answer.clip_gradients((tensor for tensor in parameters.values()), LITTLE)
     return {"norm": norm, "gradients": gradients(parameters)}
 
 
@@ -435,12 +439,12 @@ def test_large_gradients(answer, large, dtype):
 def test_mixed_gradients(answer, pieces, dtype):
     """For gradients in different dtypes, the norm has the widest dtype, and each gradient keeps its own."""
     parameters = holding(pieces | {"bias": pieces["bias"].to(getattr(torch, dtype))})
-    seen = clipped(answer.clip_gradients, parameters, LITTLE)
-    norm = seen.pop("norm")
+    results = clipped(answer.clip_gradients, parameters, LITTLE)
+    norm = results.pop("norm")
     return {
         "dtype of the norm": str(norm.dtype).removeprefix("torch."),
         "norm": norm.float(),
-    } | seen
+    } | results
 
 
 @pytest.mark.watertight("a limit of 0, which is easily taken for no limit")
@@ -449,7 +453,7 @@ def test_nothing_allowed(answer, pieces):
     """With a `max_norm` of 0, all gradients become 0, and the norm is the one before."""
     parameters = holding(pieces)
     norm = answer.clip_gradients(list(parameters.values()), 0.0)
-    largest = max(float(one.abs().max()) for one in gradients(parameters).values())
+    largest = max(float(tensor.abs().max()) for tensor in gradients(parameters).values())
     return {"norm": norm, "largest gradient": largest}
 
 
@@ -483,7 +487,7 @@ def test_unscale_what_is_not_finite(answer, pieces, bad, init):
     """Gradients are divided even if some of them are infinite."""
     parameters = asking(pieces)
     scaler = answer.LossScaler(init)
-    loss = sum((parameters[name] * one).sum() for name, one in bad["inf"][1].items())
+    loss = sum((parameters[name] * tensor).sum() for name, tensor in bad["inf"][1].items())
     scaler.scale(loss).backward()
     scaler.unscale_(apart(parameters))
     return {"gradients": gradients(parameters)}
@@ -491,7 +495,7 @@ def test_unscale_what_is_not_finite(answer, pieces, bad, init):
 
 def test_unscale_without_a_gradient(answer, pieces, slopes, init):
     """Parameters without a gradient are skipped."""
-    slope = {name: one for name, one in slopes[0].items() if name != "bias"}
+    slope = {name: tensor for name, tensor in slopes[0].items() if name != "bias"}
     return stepped(answer.LossScaler(init), pieces, [slope])
 
 
@@ -535,11 +539,11 @@ def test_what_unscale_has_seen(answer, pieces, bad, init):
     """Only what `unscale_` found decides about the step, whatever happens to the gradients afterwards."""
     parameters = asking(pieces)
     scaler, optimizer = answer.LossScaler(init), apart(parameters)
-    loss = sum((parameters[name] * one).sum() for name, one in bad["inf"][1].items())
+    loss = sum((parameters[name] * tensor).sum() for name, tensor in bad["inf"][1].items())
     scaler.scale(loss).backward()
     scaler.unscale_(optimizer)
-    for one in parameters.values():
-        one.grad.nan_to_num_(1.0, 1.0, 1.0)
+    for tensor in parameters.values():
+        tensor.grad.nan_to_num_(1.0, 1.0, 1.0)
     scaler.step(optimizer)
     scaler.update()
     return {"parameters": numbers(parameters), "scale afterwards": scaler.get_scale()}
@@ -592,8 +596,8 @@ def test_one_after_the_other(answer, build, sizes, x):
     parts = [build(Part, sizes["d"], sizes["hidden"]) for _ in range(2)]
     x = wanting_gradients(x)
     backward(answer.checkpoint(parts[1], answer.checkpoint(parts[0], x).tanh()))
-    found = {f"part {i}": gradients(part) for i, part in enumerate(parts)}
-    return {"gradients": {"x": x.grad, **found}}
+    by_part = {f"part {i}": gradients(part) for i, part in enumerate(parts)}
+    return {"gradients": {"x": x.grad, **by_part}}
 
 
 @pytest.mark.parametrize("inputs", ["activations", pytest.param("data", marks=DATA)])
@@ -665,8 +669,8 @@ def test_inputs_of_all_kinds(answer, build, sizes, x, times, gate):
     output = answer.checkpoint(part, x, times, "twice", gate)
     without = answer.checkpoint(part, x, None, "once")
     backward(output, without)
-    found = {"gate": gate.grad, "x": x.grad} | gradients(part)
-    return {"output": output, "output with None": without, "gradients": found}
+    named_gradients = {"gate": gate.grad, "x": x.grad} | gradients(part)
+    return {"output": output, "output with None": without, "gradients": named_gradients}
 
 
 @pytest.mark.parametrize("used", ["both", "first", "second"])
@@ -709,7 +713,11 @@ def test_results(answer, build, widths, batch, factor):
     """The result is the mean loss of all targets and the norm of its gradient, as two floats."""
     model = build(Speaker, *widths)
     result = answer.train_step(model, batch, summed, plain(model), FixedScale(factor), PLENTY)
-    kinds = " and ".join(type(one).__name__ for one in result) if type(result) is tuple else "none"
+    kinds = (
+        " and ".join(type(number).__name__ for number in result)
+        if type(result) is tuple
+        else "none"
+    )
     return {**told(result, model), "kinds of the results": kinds}
 
 
@@ -736,8 +744,8 @@ def test_clipping(answer, build, widths, group, factor):
 def test_order(answer, build, widths, group, factor):
     """The scaler scales, unscales, steps and is updated in this order, once for each group."""
     scaler = FixedScale(factor)
-    seen = trained(answer.train_step, build(Speaker, *widths), group, scaler)
-    return {"order of the scaler's calls": ", ".join(scaler.order)} | seen
+    results = trained(answer.train_step, build(Speaker, *widths), group, scaler)
+    return {"order of the scaler's calls": ", ".join(scaler.order)} | results
 
 
 def test_the_scaler_decides(answer, build, widths, batch, factor):
@@ -749,8 +757,8 @@ def test_the_scaler_decides(answer, build, widths, batch, factor):
 def test_gradients_from_before(answer, build, widths, batch, factor):
     """Gradients from before the call do not influence the step."""
     model = build(Speaker, *widths)
-    for one in model.parameters():
-        one.grad = one.detach().clone()
+    for tensor in model.parameters():
+        tensor.grad = tensor.detach().clone()
     return trained(answer.train_step, model, batch, FixedScale(factor))
 
 
@@ -758,9 +766,11 @@ def test_gradients_from_before(answer, build, widths, batch, factor):
 def test_no_gradient_is_left(answer, build, widths, batch, factor):
     """After the call, there are no gradients."""
     model = build(Speaker, *widths)
-    seen = trained(answer.train_step, model, batch, FixedScale(factor))
-    left = sum(one.grad is not None and bool(one.grad.any()) for one in model.parameters())
-    return {"parameters with a gradient left": left} | seen
+    results = trained(answer.train_step, model, batch, FixedScale(factor))
+    remaining = sum(
+        tensor.grad is not None and bool(tensor.grad.any()) for tensor in model.parameters()
+    )
+    return {"parameters with a gradient left": remaining} | results
 
 
 @pytest.mark.parametrize("half", ["none", "bfloat16", "float16"])
@@ -769,19 +779,19 @@ def test_mixed_precision(answer, build, widths, group, factor, half):
     """The model computes in the given dtype; the loss gets float32."""
     model, loss, dtype = build(Speaker, *widths), Witness(), getattr(torch, half, None)
     scaler = FixedScale(factor)
-    seen = trained(answer.train_step, model, group, scaler, loss=loss, dtype=dtype)
+    results = trained(answer.train_step, model, group, scaler, loss=loss, dtype=dtype)
     return {
         "the model's logits are in": ", ".join(sorted(set(model.dtypes))),
         "the loss is given": ", ".join(sorted(set(loss.dtypes))),
-        **seen,
+        **results,
     }
 
 
 def test_small_gradients_survive(answer, build, widths, batch):
     """Gradients that are too small for float16 are not lost, thanks to the scale."""
     model, how = build(Speaker, *widths), {"loss": Witness(times=2.0**-22), "dtype": torch.float16}
-    seen = trained(answer.train_step, model, batch, FixedScale(2.0**16), **how)
-    return {"norm": seen.get("norm", seen)}
+    results = trained(answer.train_step, model, batch, FixedScale(2.0**16), **how)
+    return {"norm": results.get("norm", results)}
 
 
 @pytest.mark.watertight("a step that was skipped, which only the norm shows")
@@ -808,8 +818,8 @@ def test_loss_outside_autocast(answer, build, widths, group, factor, device):
         return summed(logits, targets)
 
     how = {"loss": loss, "dtype": torch.bfloat16}
-    seen = trained(answer.train_step, model, group, FixedScale(factor), **how)
-    return {"autocast within the loss": any(within)} | seen
+    results = trained(answer.train_step, model, group, FixedScale(factor), **how)
+    return {"autocast within the loss": any(within)} | results
 
 
 @pytest.mark.parametrize("mode", ["training", "evaluation"])
@@ -818,8 +828,8 @@ def test_loss_outside_autocast(answer, build, widths, group, factor, device):
 def test_mode(answer, build, widths, batch, factor, mode):
     """The model's mode does not change, during the step or afterwards."""
     model = build(Speaker, *widths).train(mode == "training")
-    seen = trained(answer.train_step, model, batch, FixedScale(factor))
-    return {"modes": str([*model.modes, model.training])} | seen
+    results = trained(answer.train_step, model, batch, FixedScale(factor))
+    return {"modes": str([*model.modes, model.training])} | results
 
 
 @pytest.mark.parametrize("dtype", [FLOAT64])

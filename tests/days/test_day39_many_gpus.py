@@ -53,7 +53,7 @@ def all_reduced(ring_all_reduce, tensors):
 
     def work(group):
         result = ring_all_reduce(tensors[group.rank], group)
-        return result, [one // tensors[0].element_size() for one in group.sent]
+        return result, [count // tensors[0].element_size() for count in group.sent]
 
     return simulate(len(tensors), work)
 
@@ -62,8 +62,8 @@ def gathered(gather, pieces, shape):
     """What each process gets, and how many numbers it sent, by destination."""
 
     def work(group):
-        whole = gather(pieces[group.rank], shape, group)
-        return whole, [one // pieces[0].element_size() for one in group.sent]
+        gathered_tensor = gather(pieces[group.rank], shape, group)
+        return gathered_tensor, [count // pieces[0].element_size() for count in group.sent]
 
     return simulate(len(pieces), work)
 
@@ -152,7 +152,7 @@ def of_shape(draw, shape):
 def transposed(draw):
     """Tensors that are not contiguous."""
     rows, columns = draw.sizes(3, 6, 2)
-    return [one.T for one in summands(draw, draw.size(2, 4), rows, columns)]
+    return [tensor.T for tensor in summands(draw, draw.size(2, 4), rows, columns)]
 
 
 @pytest.fixture
@@ -282,24 +282,24 @@ def test_several_processes(answer, several):
 @pytest.mark.constant("numbers sent beyond 2 (n − 1) / n of the tensor", SAME)
 def test_share(answer, many):
     """No process sends more than 2 (n − 1) / n of the tensor."""
-    seen = all_reduced(answer.ring_all_reduce, many)
+    sums = all_reduced(answer.ring_all_reduce, many)
     size, numbers = len(many), many[0].numel()
     share = 2 * (size - 1) * numbers // size
-    return results(seen) | {"numbers sent beyond 2 (n − 1) / n of the tensor": beyond(seen, share)}
+    return results(sums) | {"numbers sent beyond 2 (n − 1) / n of the tensor": beyond(sums, share)}
 
 
 @pytest.mark.constant("numbers sent past the neighbors", SAME)
 def test_ring(answer, many):
     """A process sends only to its neighbor in the ring."""
-    seen = all_reduced(answer.ring_all_reduce, many)
-    return results(seen) | {"numbers sent past the neighbors": elsewhere(seen)}
+    sums = all_reduced(answer.ring_all_reduce, many)
+    return results(sums) | {"numbers sent past the neighbors": elsewhere(sums)}
 
 
 @pytest.mark.constant("processes whose bits differ from those of process 0", SAME)
 def test_same_bits(answer, many):
     """All processes get the same bits, so that their models do not drift apart."""
-    (first, _), *others = all_reduced(answer.ring_all_reduce, many)
-    same = [one.shape == first.shape and bool((one == first).all()) for one, _ in others]
+    (first, _), *rest = all_reduced(answer.ring_all_reduce, many)
+    same = [result.shape == first.shape and bool((result == first).all()) for result, _ in rest]
     return {
         "processes whose bits differ from those of process 0": len(same) - sum(same),
         "result of process 0": first,
@@ -324,16 +324,16 @@ def test_any_shape(answer, of_shape, shape):
 @pytest.mark.constant("results that need a gradient", SAME)
 def test_no_history_of_the_sum(answer, several):
     """The sum does not require a gradient, even if the tensors do."""
-    seen = all_reduced(answer.ring_all_reduce, wanting_gradients(several))
-    needing = sum(result.requires_grad for result, _ in seen)
-    return results(seen) | {"results that need a gradient": needing}
+    sums = all_reduced(answer.ring_all_reduce, wanting_gradients(several))
+    needing = sum(result.requires_grad for result, _ in sums)
+    return results(sums) | {"results that need a gradient": needing}
 
 
 @pytest.mark.watertight(OWN)
 @pytest.mark.parametrize("processes", [1, 3])
 def test_what_is_written_into_the_sum(answer, several, processes):
     """The sum has its own memory: writing into it changes no process's tensor."""
-    tensors = [one.clone() for one in several[:processes]]
+    tensors = [tensor.clone() for tensor in several[:processes]]
     for result, _ in all_reduced(answer.ring_all_reduce, tensors):
         result.zero_()
     return {f"tensor of process {rank}": tensor for rank, tensor in enumerate(tensors)}
@@ -359,8 +359,8 @@ def test_weights_are_left_alone(answer, build, pair):
     with torch.no_grad():
         for parameter in models[1].parameters():
             parameter.mul_(2.0)  # so that a mean would show
-    seen = averaged(answer.average_gradients, models)
-    return {"parameters": dict(named_parameters(models[1])), "gradients": seen["process 1"]}
+    means = averaged(answer.average_gradients, models)
+    return {"parameters": dict(named_parameters(models[1])), "gradients": means["process 1"]}
 
 
 def test_frozen(answer, build, pair):
@@ -400,7 +400,8 @@ def test_large_halves(answer, build, large):
     for model, gradient in zip(models, large, strict=True):
         model.w_1.bias.grad = gradient.clone()
     return {
-        rank: seen["w_1.bias"] for rank, seen in averaged(answer.average_gradients, models).items()
+        rank: means["w_1.bias"]
+        for rank, means in averaged(answer.average_gradients, models).items()
     }
 
 
@@ -437,12 +438,12 @@ def test_padding(answer, odd):
 def test_memory(answer, odd):
     """A piece has its own memory, for its elements only, so that the full parameter can be freed."""
     pieces = pieces_of(answer.shard, odd["parameter"], odd["size"])
-    held = {
+    sizes = {
         f"numbers held in memory by the {name}": piece.untyped_storage().nbytes()
         // piece.element_size()
         for name, piece in pieces.items()
     }
-    return held | pieces
+    return sizes | pieces
 
 
 @pytest.mark.watertight(PARAMETER)
@@ -480,11 +481,11 @@ def test_dtype_of_pieces(answer, of_dtype, dtype):
 @pytest.mark.constant("numbers sent beyond (n − 1) pieces", "numbers sent past the neighbors", SAME)
 def test_share_of_gather(answer, many_pieces):
     """A process sends n − 1 pieces, all to its neighbor."""
-    seen = gathered(answer.gather, **many_pieces)
-    share = (len(seen) - 1) * many_pieces["pieces"][0].numel()
-    return results(seen) | {
-        "numbers sent beyond (n − 1) pieces": beyond(seen, share),
-        "numbers sent past the neighbors": elsewhere(seen),
+    tensors = gathered(answer.gather, **many_pieces)
+    share = (len(tensors) - 1) * many_pieces["pieces"][0].numel()
+    return results(tensors) | {
+        "numbers sent beyond (n − 1) pieces": beyond(tensors, share),
+        "numbers sent past the neighbors": elsewhere(tensors),
     }
 
 
@@ -501,8 +502,8 @@ def test_whole(answer, pieces_of_shape, shape):
 def test_what_is_written_into_the_whole(answer, kept_alone):
     """The gathered tensor has its own memory, even with a single process, and the piece does not change."""
     piece = kept_alone["parameter"].flatten().clone()
-    [(whole, _)] = gathered(answer.gather, [piece], kept_alone["parameter"].shape)
-    whole.zero_()
+    [(complete, _)] = gathered(answer.gather, [piece], kept_alone["parameter"].shape)
+    complete.zero_()
     return {"piece": piece}
 
 

@@ -69,16 +69,20 @@ def linear_of(build, given, bias=True, dtype="float32"):
 
 def large(module, size):
     """The names of the tensors of real numbers, as large as that, that a module holds in any way."""
-    held = dict(module.named_parameters()) | dict(module.named_buffers())
+    tensors = dict(module.named_parameters()) | dict(module.named_buffers())
     for part in module.modules():
-        own = {name: one for name, one in vars(part).items() if name not in REGISTERED}
-        for name, leaf in ((name, leaf) for name, one in own.items() for leaf in tree_leaves(one)):
+        attributes = {name: value for name, value in vars(part).items() if name not in REGISTERED}
+        for name, leaf in (
+            (name, leaf) for name, value in attributes.items() for leaf in tree_leaves(value)
+        ):
             if isinstance(leaf, nn.Module):
-                held |= {f"{name}.{inner}": one for inner, one in leaf.named_parameters()}
+                tensors |= {f"{name}.{inner}": value for inner, value in leaf.named_parameters()}
             elif isinstance(leaf, torch.Tensor):
-                held[name] = leaf
+                tensors[name] = leaf
     return sorted(
-        name for name, one in held.items() if one.is_floating_point() and one.numel() >= size
+        name
+        for name, value in tensors.items()
+        if value.is_floating_point() and value.numel() >= size
     )
 
 
@@ -164,8 +168,8 @@ def loud(draw):
 def test_one_row(answer, at_the_edge, edge):
     """The largest magnitude of a row becomes 127, and every weight the nearest step, even with a single
     column."""
-    found = answer.quantize_int8(at_the_edge["weight"])
-    return named(found, "quantized", "scale", first="scale")
+    result = answer.quantize_int8(at_the_edge["weight"])
+    return named(result, "quantized", "scale", first="scale")
 
 
 def test_rows(answer, weight):
@@ -207,8 +211,8 @@ def test_ties(answer, halfway):
 @pytest.mark.watertight(NOTHING)
 def test_no_rows(answer, weight):
     """A matrix without rows has no scales."""
-    found = answer.quantize_int8(weight[:0])
-    return named(found, "quantized", "scale", first="scale")
+    result = answer.quantize_int8(weight[:0])
+    return named(result, "quantized", "scale", first="scale")
 
 
 @pytest.mark.constant("scale needs a gradient", "it never does")
@@ -222,8 +226,8 @@ def test_no_history(answer, weight):
 @pytest.mark.parametrize("dtype", [FLOAT64, *HALVES])
 def test_dtype_of_scales(answer, of_dtype, dtype):
     """For half precision, the scale is computed in float32; for float64, in float64."""
-    found = answer.quantize_int8(of_dtype["weight"])
-    return named(found, "quantized", "scale", first="scale")
+    result = answer.quantize_int8(of_dtype["weight"])
+    return named(result, "quantized", "scale", first="scale")
 
 
 # --- And back -------------------------------------------------------------------------------------
@@ -314,11 +318,11 @@ def test_the_linear_layer_goes_its_own_way(answer, build, given):
     """The linear layer does not change, and later changes of it have no effect."""
     linear = linear_of(build, given)
     module = answer.QuantizedLinear(linear)
-    left = linear.weight.detach().clone()
+    before = linear.weight.detach().clone()
     with torch.no_grad():
         linear.weight.zero_()
         linear.bias.zero_()
-    return {"the layer's weight": left, "output": module(given["x"])}
+    return {"the layer's weight": before, "output": module(given["x"])}
 
 
 @pytest.mark.watertight(HALVED)

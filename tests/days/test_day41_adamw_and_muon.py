@@ -14,19 +14,19 @@ MISSING = ["no gradient", "zeros"]
 
 def asking(start):
     """Parameters that start at these numbers."""
-    return {name: nn.Parameter(one.clone()) for name, one in start.items()}
+    return {name: nn.Parameter(tensor.clone()) for name, tensor in start.items()}
 
 
 def numbers(parameters):
     """What they are now."""
-    return {name: one.detach().clone() for name, one in parameters.items()}
+    return {name: tensor.detach().clone() for name, tensor in parameters.items()}
 
 
 def go(optimizer, parameters, steps):
     """Where the parameters are after a step along each of these gradients; None is no gradient."""
     for step in steps:
-        for name, one in parameters.items():
-            one.grad = None if step[name] is None else step[name].clone()
+        for name, tensor in parameters.items():
+            tensor.grad = None if step[name] is None else step[name].clone()
         optimizer.step()
     return numbers(parameters)
 
@@ -46,8 +46,8 @@ def without(steps, name, missing, *places):
 def in_groups(kind, start, steps, first, second, **settings):
     """Where it leads with two groups, each with settings of its own."""
     parameters = asking(start)
-    one, *others = parameters.values()
-    groups = [{"params": [one], **first}, {"params": others, **second}]
+    tensor, *rest = parameters.values()
+    groups = [{"params": [tensor], **first}, {"params": rest, **second}]
     return {"parameters": go(kind(groups, **settings), parameters, steps)}
 
 
@@ -76,11 +76,11 @@ def resumed(kind, start, steps, **settings):
 def left_alone(kind, start, steps, **settings):
     """What an old view of each parameter sees, and the gradients after the step."""
     parameters = asking(start)
-    views = {name: one.detach() for name, one in parameters.items()}
+    views = {name: tensor.detach() for name, tensor in parameters.items()}
     go(kind(iter(parameters.values()), **settings), parameters, steps[:1])
     return {
         "parameters in place": views,
-        "gradients": {name: one.grad for name, one in parameters.items()},
+        "gradients": {name: tensor.grad for name, tensor in parameters.items()},
     }
 
 
@@ -90,7 +90,7 @@ def closed(kind, start, slopes, **settings):
     optimizer = kind(parameters.values(), **settings)
 
     def closure():
-        loss = sum((one * slopes[name]).square().sum() for name, one in parameters.items())
+        loss = sum((tensor * slopes[name]).square().sum() for name, tensor in parameters.items())
         loss.backward()
         return loss
 
@@ -125,8 +125,8 @@ def gradients_of(draw, start, dtype):
     """The gradients of each of six steps, those of one parameter a hundred times as small."""
     return [
         {
-            name: draw.normal(*one.shape, scale=0.01 if name == "v" else 1.0, dtype=dtype)
-            for name, one in start.items()
+            name: draw.normal(*tensor.shape, scale=0.01 if name == "v" else 1.0, dtype=dtype)
+            for name, tensor in start.items()
         }
         for _ in range(6)
     ]

@@ -55,9 +55,9 @@ def drafted(draw, positions, last=SURE):
     order = draw.normal(5 + draw.size(0, 3)).argsort()
 
     def rows(shares):
-        made = torch.zeros(len(shares), len(order))
-        made[:, order[:5]] = torch.tensor(shares, dtype=made.dtype).reshape(-1, 5)
-        return made
+        probs = torch.zeros(len(shares), len(order))
+        probs[:, order[:5]] = torch.tensor(shares, dtype=probs.dtype).reshape(-1, 5)
+        return probs
 
     return {
         "draft_tokens": order[[token for token, _, _ in positions]],
@@ -98,14 +98,14 @@ def in_fifths(ids, size):
 
 def from_a_generator(call, state, device):
     """What a call returns from equal states of a generator, and whether torch's own state takes part."""
-    generator, found = torch.Generator(device), []
+    generator, results = torch.Generator(device), []
     for seed in (state, state + 1):
         torch.manual_seed(seed)
         own = torch.get_rng_state()
-        found.append(call(generator.manual_seed(state)))
+        results.append(call(generator.manual_seed(state)))
         touched = not torch.equal(torch.get_rng_state(), own)
     return {
-        "the same from the same state": found[0] == found[1],
+        "the same from the same state": results[0] == results[1],
         "touches torch's own state": touched,
     }
 
@@ -137,7 +137,7 @@ class Sums(nn.Module):
         text = cache.update(0, entries, entries)[0][0, 0, :, 0].long()
         places = torch.arange(1, len(text) + 1, device=text.device)
         following = ((text * places).cumsum(dim=0) + places) % self.config.vocab
-        wrong = torch.tensor([self.errs(one) for one in following.tolist()], device=text.device)
+        wrong = torch.tensor([self.errs(token) for token in following.tolist()], device=text.device)
         following = ((following + wrong.long()) % self.config.vocab)[past:]
         shape = 1, tokens.size(1), self.config.vocab
         logits = torch.full(shape, -self.margin, device=text.device)
@@ -196,9 +196,9 @@ def generated(answer, text, draft, room=9, margin=math.inf, **options):
         Sums(vocab, context, ERRS[name], margin, width, rows)
         for name, width, rows in (("right", 3, None), (draft, 2, 1))
     ]
-    found = answer.speculative_generate(*models, *call, **options)
-    return {"text": found, "passes of the target": len(models[0].read)}, *(
-        one.read for one in models
+    output = answer.speculative_generate(*models, *call, **options)
+    return {"text": output, "passes of the target": len(models[0].read)}, *(
+        model.read for model in models
     )
 
 
@@ -211,7 +211,7 @@ def test_certain(answer, certain, case):
     """A proposal that is at least as likely under the target is accepted; an impossible one is
     replaced, and ends the round."""
     results = [answer.accept_draft(**certain) for _ in range(AGAIN)]
-    different = {tuple(one.tolist()): one for one in results}
+    different = {tuple(text.tolist()): text for text in results}
     return {"all results that come": [different[ids] for ids in sorted(different)]}
 
 
@@ -257,8 +257,8 @@ def test_text(answer, text, draft):
 def test_read(answer, text, draft):
     """The caches are rolled back: the target reads the prompt once, and then only new tokens in each
     round."""
-    seen, read, drafted = generated(answer, text, draft)
-    return seen | {
+    observed, read, drafted = generated(answer, text, draft)
+    return observed | {
         "tokens that the target reads": " ".join(map(str, read)),
         "the draft reads 2 at most": max(drafted[1:]) <= 2,
     }
@@ -270,9 +270,9 @@ def test_limits(answer, text, limit):
     """Temperature, top-k and top-p apply to the target and to the draft."""
     value = {"temperature": 0, "top_k": 1, "top_p": 0.0}[limit]
     own = generated(answer, text, "right")[0]["text"]
-    found, read, _ = generated(answer, text, "right", margin=1.0, **{limit: value})
+    observed, read, _ = generated(answer, text, "right", margin=1.0, **{limit: value})
     return {
-        "the target's own text": torch.equal(found["text"], own),
+        "the target's own text": torch.equal(observed["text"], own),
         "at most half as many passes": 2 * len(read) <= text["max_new_tokens"],
         "text without limits": own,
     }
@@ -282,8 +282,8 @@ def test_limits(answer, text, limit):
 @pytest.mark.parametrize("new", [0, 1, 3])
 def test_end(answer, text, new):
     """The last round proposes only as many tokens as can be used, and no model reads beyond its context."""
-    found = generated(answer, text | {"max_new_tokens": new, "k": 5}, "right", room=0)[0]
-    numbers = [*found["text"][0].tolist(), found["passes of the target"]]
+    observed = generated(answer, text | {"max_new_tokens": new, "k": 5}, "right", room=0)[0]
+    numbers = [*observed["text"][0].tolist(), observed["passes of the target"]]
     return {"text, and passes of the target": " ".join(map(str, numbers))}
 
 
@@ -292,8 +292,8 @@ def test_distribution(answer, soft, limit):
     """Proposals are drawn from the draft, and the text still has the target's distribution."""
     models = [Same(soft[name]) for name in ("target", "draft")]
     limits = SOFT[limit][2]
-    found = answer.speculative_generate(*models, soft["prompt"], DRAWS, 6, **limits)
-    new = found[0, soft["prompt"].size(1) :].tolist()
+    texts = answer.speculative_generate(*models, soft["prompt"], DRAWS, 6, **limits)
+    new = texts[0, soft["prompt"].size(1) :].tolist()
     return {"text, in fifths": in_fifths(new, len(soft["target"]))}
 
 

@@ -119,7 +119,7 @@ def test_gradients_of_the_norm(answer, build, pair):
     """Gradients reach queries, keys and gains."""
     module = build(answer.QKNorm, pair["query"].size(-1))
     inputs = wanting_gradients(pair)
-    backward(sum(one.sum() for one in module(**inputs)))
+    backward(sum(output.sum() for output in module(**inputs)))
     return gradients(inputs) | gradients(module)
 
 

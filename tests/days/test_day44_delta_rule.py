@@ -182,10 +182,10 @@ def of_all_and_of_one(function, given):
 
 def before_and_after(function, given):
     """The result, and whether the state that was given is as it was."""
-    kept = given["state"].clone()
+    before = given["state"].clone()
     result = seen(function(**given))
-    same = given["state"].equal(kept)
-    given["state"].copy_(kept)
+    same = given["state"].equal(before)
+    given["state"].copy_(before)
     return result | {"the given state": "is as it was" if same else "was written over"}
 
 
@@ -327,13 +327,14 @@ def test_a_decay_of_zero(answer, forgotten):
 
     # In words: an ulp away from 0, by which tolerances are found, the gradient of `cumprod` is inexact.
     alone = {name: x for name, x in forgotten.items() if name != "state"}
-    found = [
+    of_decay = [
         of_gradients(function, given)["gradients"]["decay"]
         for function, given in ((in_eights, forgotten), (answer.chunked_delta_rule, alone))
     ]
     reached = all(
-        one is not None and (one.isfinite() & (one != 0))[forgotten["decay"] == 0].all()
-        for one in found
+        gradient is not None
+        and (gradient.isfinite() & (gradient != 0))[forgotten["decay"] == 0].all()
+        for gradient in of_decay
     )
     words = "finite, and not 0" if reached else "none, 0, infinite or NaN"
     return seen(in_eights(**forgotten)) | {"gradients of the zeros": words}

@@ -26,12 +26,12 @@ class Encoder:
     def __call__(self, text):
         ids, rest = [], text
         while rest:
-            place = {"after": 0, "before": 1}.get(self.merges)
-            size = 2 if place is not None and rest[1:] and rest[place] == "\n" else 1
+            index = {"after": 0, "before": 1}.get(self.merges)
+            size = 2 if index is not None and rest[1:] and rest[index] == "\n" else 1
             ids.append(
                 sum(
-                    self.ids.get(letter, 900 + ord(letter)) * 1000**place
-                    for place, letter in enumerate(rest[:size])
+                    self.ids.get(letter, 900 + ord(letter)) * 1000**index
+                    for index, letter in enumerate(rest[:size])
                 )
             )
             rest = rest[size:]
@@ -82,13 +82,13 @@ def merging(draw, merges):
 @pytest.fixture
 def odd(draw, case):
     """A conversation that hardly is one."""
-    others = ["agent", "Ada"] if case == "other roles" else []
-    found = conversation(draw, "user", *others, "assistant")
+    roles = ["agent", "Ada"] if case == "other roles" else []
+    talk = conversation(draw, "user", *roles, "assistant")
     if case == "an empty answer":
-        found["messages"][1]["content"] = ""
+        talk["messages"][1]["content"] = ""
     if case == "spaces around the answer":
-        found["messages"][1]["content"] = f" {text(draw)}\n"
-    return found | ({"reply": True} if case == "a reply after an answer" else {})
+        talk["messages"][1]["content"] = f" {text(draw)}\n"
+    return talk | ({"reply": True} if case == "a reply after an answer" else {})
 
 
 def seen(chat_tokens, given, **how):
@@ -108,17 +108,17 @@ def row(draw, size, before=()):
 @pytest.fixture
 def tokens_and_written(draw):
     """A row in which the last token is written, and the first is not."""
-    found = row(draw, draw.size(6, 10))
-    found["written"][0], found["written"][-1] = False, True
-    return found
+    tokens = row(draw, draw.size(6, 10))
+    tokens["written"][0], tokens["written"][-1] = False, True
+    return tokens
 
 
 @pytest.fixture
 def begun(draw):
     """A row whose first token is written."""
-    found = row(draw, draw.size(6, 10))
-    found["written"][0] = True
-    return found
+    tokens = row(draw, draw.size(6, 10))
+    tokens["written"][0] = True
+    return tokens
 
 
 @pytest.fixture
@@ -184,12 +184,12 @@ def edges(draw, case):
     """One token, examples that fill their rows, or `pad` as a token and as a label of an example."""
     length = draw.size(5, 9)
     sizes = {"one token": [1], "as long as a row": [length, 1, length], PAD: [length - 1, 3]}
-    found = packing(draw, length, sizes[case])
+    batch = packing(draw, length, sizes[case])
     if case == PAD:
-        tokens, labels = found["examples"][0]
-        tokens[1] = labels[0] = found["pad"]
+        tokens, labels = batch["examples"][0]
+        tokens[1] = labels[0] = batch["pad"]
         labels[1] = tokens[2]
-    return found
+    return batch
 
 
 def packed(pack, given):
@@ -279,8 +279,8 @@ def test_very_short(answer, very_short):
 
 def test_one_row(answer, one_row):
     """Examples follow one another, and padding without labels fills the row."""
-    found = packed(answer.pack, one_row)
-    return {"tokens": found["tokens"], "labels": found["labels"]}
+    output = packed(answer.pack, one_row)
+    return {"tokens": output["tokens"], "labels": output["labels"]}
 
 
 @pytest.mark.on_devices

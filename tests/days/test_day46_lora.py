@@ -58,14 +58,14 @@ def updated(add_lora, sizes, how):
 
 def weights(module):
     """The numbers of all parameters by name."""
-    return {name: one.detach().clone() for name, one in named_parameters(module)}
+    return {name: parameter.detach().clone() for name, parameter in named_parameters(module)}
 
 
 def trained(module):
     """The shapes of the parameters that require gradients, and the names of those that do not."""
-    frozen = [name for name, one in module.named_parameters() if not one.requires_grad]
-    kept = {name: shape for name, shape in shapes(module).items() if name not in frozen}
-    return {"trained": kept, "frozen": joined(frozen)}
+    frozen = [name for name, parameter in module.named_parameters() if not parameter.requires_grad]
+    trainable = {name: shape for name, shape in shapes(module).items() if name not in frozen}
+    return {"trained": trainable, "frozen": joined(frozen)}
 
 
 def joined(names):
@@ -144,8 +144,8 @@ def test_a_is_drawn(answer, build, layer):
     a = answer.LoRALinear(build(nn.Linear, d_in, 16 + layer["out_features"]), 16).a
     size = a.std() * d_in**0.5
     limits = {"0": 0, "much smaller": 0.4, "smaller": 0.85, "as large": 1.15}
-    found = next((word for word, limit in limits.items() if size <= limit), "larger")
-    return {"A x beside x": found, "columns of a": a.size(1)}
+    word = next((name for name, limit in limits.items() if size <= limit), "larger")
+    return {"A x beside x": word, "columns of a": a.size(1)}
 
 
 @pytest.mark.constant(
@@ -207,8 +207,8 @@ def test_thin_products(answer, build, layer, how, x):
         output = new(x[:1, :1])  # one token
     d_in, d_out = layer.values()
     thin = d_in * d_out + how["rank"] * (d_in + d_out)
-    found = counter.get_total_flops() // 2
-    return {"multiplications": "few" if found <= thin else "as for B A", "output": output}
+    multiplications = counter.get_total_flops() // 2
+    return {"multiplications": "few" if multiplications <= thin else "as for B A", "output": output}
 
 
 @pytest.mark.watertight(AXES)
@@ -257,7 +257,9 @@ def test_gradients_of_a_model(answer, build, sizes, tokens, lora):
 def test_update_alone(answer, build, sizes, tokens, lora):
     """Only the updates have to be saved: they turn a copy of the original into the tuned model."""
     source = build(updated, answer.add_lora, sizes, lora)
-    update = {name: one for name, one in source.named_parameters() if one.requires_grad}
+    update = {
+        name: parameter for name, parameter in source.named_parameters() if parameter.requires_grad
+    }
     target = build(tower, **sizes)
     answer.add_lora(target, **lora)
     unexpected = target.load_state_dict(update, strict=False).unexpected_keys

@@ -15,23 +15,23 @@ CUT = "an answer without labels occurs where a long prompt was cut off"
 def answers(draw, before, t, vocab, scale=2.0, dtype="float32"):
     """Logits, and labels that are kept at some positions, more in one answer than in another."""
     labels = draw.integers(0, vocab - 1, *before, t)
-    kept = draw.mask(*before, t)
+    labeled = draw.mask(*before, t)
     return {
         "logits": draw.normal(*before, t, vocab, scale=scale, dtype=dtype),
-        "labels": labels.masked_fill(~kept, -100),
+        "labels": labels.masked_fill(~labeled, -100),
     }
 
 
 def batch(draw, **how):
     """A few answers, of which the first has two labels more than the second."""
     rows, t, vocab = draw.sizes(4, 9, 3)
-    found = answers(draw, [rows], t, vocab, **how)
-    labels = found["labels"]
+    batch = answers(draw, [rows], t, vocab, **how)
+    labels = batch["labels"]
     labels[:2] = -100
     labels[0, 1:4] = draw.integers(1, vocab - 1, 3)
     labels[1, 2] = draw.size(1, vocab - 1)
     labels[2, 0] = 0  # a token like any other
-    return found
+    return batch
 
 
 @pytest.fixture
@@ -75,18 +75,18 @@ def certain(draw):
 @pytest.fixture
 def cut_off(draw):
     """A batch whose last answer has no labels."""
-    found = batch(draw)
-    found["labels"][-1] = -100
-    return found
+    inputs = batch(draw)
+    inputs["labels"][-1] = -100
+    return inputs
 
 
 @pytest.fixture
 def rewards(draw, dtype):
     """The rewards of the answers of several pairs; the wrong answer leads in some."""
     pairs = draw.size(4, 8)
-    found = {name: draw.normal(pairs, scale=1.5, dtype=dtype) for name in ("chosen", "rejected")}
-    found["chosen"][0] = found["rejected"][0] - 1.0
-    return found
+    inputs = {name: draw.normal(pairs, scale=1.5, dtype=dtype) for name in ("chosen", "rejected")}
+    inputs["chosen"][0] = inputs["rejected"][0] - 1.0
+    return inputs
 
 
 @pytest.fixture
@@ -113,8 +113,8 @@ def log_probs(draw, pairs, dtype="float32"):
 @pytest.fixture
 def four(draw, dtype):
     """Log-probabilities of several pairs, and a beta."""
-    found = log_probs(draw, draw.size(4, 8), dtype=dtype)
-    return found | {"beta": float(draw.uniform(0.2, 0.7))}
+    inputs = log_probs(draw, draw.size(4, 8), dtype=dtype)
+    return inputs | {"beta": float(draw.uniform(0.2, 0.7))}
 
 
 @pytest.fixture
@@ -126,28 +126,28 @@ def without_beta(draw):
 @pytest.fixture
 def equal(draw):
     """A policy that is its reference still, and a beta."""
-    found = log_probs(draw, draw.size(4, 8))
+    inputs = log_probs(draw, draw.size(4, 8))
     for side in ("chosen", "rejected"):
-        found[f"reference_{side}"] = found[f"policy_{side}"].clone()
-    return found | {"beta": float(draw.uniform(0.2, 0.7))}
+        inputs[f"reference_{side}"] = inputs[f"policy_{side}"].clone()
+    return inputs | {"beta": float(draw.uniform(0.2, 0.7))}
 
 
 @pytest.fixture
 def four_far_apart(draw):
     """Two pairs of which a policy is certain, rightly and wrongly."""
-    found = log_probs(draw, 2) | {"beta": float(draw.uniform(0.5, 0.9))}
-    shift = found["policy_chosen"].new_tensor([-500.0, -8000.0])
-    found["policy_chosen"] = found["policy_chosen"] + shift
-    found["policy_rejected"] = found["policy_rejected"] + shift.flip(0)
-    return found
+    inputs = log_probs(draw, 2) | {"beta": float(draw.uniform(0.5, 0.9))}
+    shift = inputs["policy_chosen"].new_tensor([-500.0, -8000.0])
+    inputs["policy_chosen"] = inputs["policy_chosen"] + shift
+    inputs["policy_rejected"] = inputs["policy_rejected"] + shift.flip(0)
+    return inputs
 
 
 def differentiated(loss, inputs):
     """A loss with its gradients."""
     inputs = wanting_gradients(inputs)
-    found = loss(**inputs)
-    backward(found)
-    return {"loss": found, "gradients": gradients(inputs)}
+    result = loss(**inputs)
+    backward(result)
+    return {"loss": result, "gradients": gradients(inputs)}
 
 
 # --- sequence_log_probs ---------------------------------------------------------------------------

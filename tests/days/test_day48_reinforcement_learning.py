@@ -172,9 +172,9 @@ def odd(draw, case, make):
     if case == "an empty answer":
         given["mask"][1] = False
     else:
-        held = {"minus infinity": float("-inf"), "not a number": float("nan")}[case]
+        filler = {"minus infinity": float("-inf"), "not a number": float("nan")}[case]
         for name in list(given)[:2]:
-            given[name] = given[name].masked_fill(~given["mask"], held)
+            given[name] = given[name].masked_fill(~given["mask"], filler)
     return given
 
 
@@ -234,8 +234,11 @@ def test_equal_rewards(answer, some_equal):
 @pytest.mark.constant("advantages", "they are 0 in all groups of equal rewards")
 def test_rounded_means(answer, equal_and_rounded):
     """Equal rewards have the advantage 0 even where their mean has been rounded."""
-    found = answer.group_advantages(equal_and_rounded)
-    return {"advantages": "0" if (found == 0).all() else "not all 0", "groups": len(found)}
+    advantages = answer.group_advantages(equal_and_rounded)
+    return {
+        "advantages": "0" if (advantages == 0).all() else "not all 0",
+        "groups": len(advantages),
+    }
 
 
 @pytest.mark.parametrize(

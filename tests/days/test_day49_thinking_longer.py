@@ -169,10 +169,10 @@ def best_cut_off(draw):
 def equal_scores(draw):
     """Five samples have the highest score. Neither the smallest nor the largest of their answers is that of
     the first or of the last sample, or the answer that was seen first."""
-    smallest, *others, largest = sorted(some(draw, 5))
-    a, b, c = shuffled(draw, others)
+    smallest, *middle, largest = sorted(some(draw, 5))
+    a, b, c = shuffled(draw, middle)
     low, high = eighths(draw, 1, 4, 2)
-    best = [(one, high) for one in (b, largest, smallest, a, c)]
+    best = [(answer, high) for answer in (b, largest, smallest, a, c)]
     return unzipped([(a, low), *best, (b, low)])
 
 
@@ -185,13 +185,13 @@ def heavy(draw):
     begin = shuffled(draw, [(best, 2.0), (last, 0.125)])
     middle = [(total, 1.0), (total, 1.25), (mean, 1.75), *[(often, 0.125)] * 4]
     end = shuffled(draw, [(best, 0.125), (last, 1.875)])
-    first = [(one, s / 4) for one, s in [*begin, *shuffled(draw, middle), *end]]
-    others = [
+    first = [(answer, s / 4) for answer, s in [*begin, *shuffled(draw, middle), *end]]
+    rest = [
         [(total, 0.5), (best, 0.625), (total, 0.5)],
         [(total, 0.75), (best, 0.375), (total, 0.25)],
         [(total, 0.5), (best, 0.375), (total, 0.5)],
     ]
-    return [unzipped(pairs) for pairs in [first, *others]]
+    return [unzipped(pairs) for pairs in [first, *rest]]
 
 
 @pytest.fixture

@@ -94,8 +94,12 @@ def used(build, config):
 def found_in(model):
     """Hooks, modes and overwritten methods of all modules."""
     return {
-        name: (len(one._forward_hooks) + len(one._forward_pre_hooks), one.training, len(vars(one)))
-        for name, one in model.named_modules()
+        name: (
+            len(module._forward_hooks) + len(module._forward_pre_hooks),
+            module.training,
+            len(vars(module)),
+        )
+        for name, module in model.named_modules()
     }
 
 
@@ -103,18 +107,18 @@ def compared(before, model):
     """The modules that are not as they were before."""
     after = found_in(model)
     return {
-        one: listed(name or "the model" for name in before if before[name][i] != after[name][i])
-        for i, one in enumerate(LEFT)
+        what: listed(name or "the model" for name in before if before[name][i] != after[name][i])
+        for i, what in enumerate(LEFT)
     }
 
 
 def left_by(raised, before, model, text):
     """What a call has changed, and the logits without any hooks: one that was left may raise here."""
-    found = compared(before, model) | {"raised": raised}
+    observed = compared(before, model) | {"raised": raised}
     for module in model.modules():
         module._forward_pre_hooks.clear()
         module._forward_hooks.clear()
-    return found | {"logits": model(text).detach()}
+    return observed | {"logits": model(text).detach()}
 
 
 def raises(call, *arguments):
@@ -241,8 +245,8 @@ def test_ablation(answer, build, config, two_texts, place):
     """Without a source, the numbers become 0, and the model runs once."""
     model, runs, texts = build(GPT, config), [], two_texts | {"source": None}
     model.register_forward_pre_hook(lambda *_: runs.append(1))
-    found = patched(answer.patch_activation, model, texts, *head_at(model, **place))
-    return found | {"runs": len(runs)}
+    observed = patched(answer.patch_activation, model, texts, *head_at(model, **place))
+    return observed | {"runs": len(runs)}
 
 
 def test_whole_input(answer, build, config, two_texts, place):
@@ -274,8 +278,8 @@ def test_patch_leaves_the_model(answer, build, config, two_texts, place):
     """Dropout is inactive, and afterwards each module has its old mode and hooks."""
     model = used(build, replace(config, dropout=0.5))
     before, where = found_in(model), (slice(None), place["position"])
-    found = patched(answer.patch_activation, model, two_texts, model.norm, where)
-    return compared(before, model) | found
+    observed = patched(answer.patch_activation, model, two_texts, model.norm, where)
+    return compared(before, model) | observed
 
 
 @pytest.mark.constant(*LEFT, "raised", "the model is as it was")
