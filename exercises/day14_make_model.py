@@ -152,6 +152,8 @@ def make_model(
       bias.
     - Return an `EncoderDecoder` whose `src_embed` and `tgt_embed` are each an
       `nn.Sequential(Embeddings, PositionalEncoding)`.
+    - `Encoder` and `Decoder` get one layer and make n deep copies of it, so the copies have equal weights at
+      first. The matrix of an `Embeddings` is its `lut.weight`, and that of a `Generator` its `proj.weight`.
     - Every weight matrix except the embedding matrices is drawn independently, by Xavier uniform
       initialization. The embedding matrices stay as `Embeddings` initializes them.
     - No two of the attentions, feed-forward networks or layers share a parameter.

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 from website.drawing import FONTS, INK, LIT, QUIET, TINT, Diagram
 
-WIDTH, HEIGHT = 860, 624
-BOX_WIDTH, BOX_HEIGHT = 226, 34
+WIDTH, HEIGHT = 960, 624
+BOX_WIDTH, BOX_HEIGHT = 264, 36
 MIDDLE = BOX_WIDTH // 2
-ENCODER, DECODER = 148, 486  # where the columns begin
+ENCODER, DECODER = 172, 530  # where the columns begin
 SAYS = (
     "Figure 1 of the paper in classes. Left, from below: source ids (B, S); Embeddings and "
     "PositionalEncoding make (B, S, d_model); n encoder layers of MultiHeadedAttention and "
@@ -45,7 +45,7 @@ def figure_one() -> Diagram:
 def _svg() -> Iterator[str]:
     yield (
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{HEIGHT}" '
-        f'viewBox="0 0 {WIDTH} {HEIGHT}" role="img" font-family="{FONTS}" font-size="13.5">'
+        f'viewBox="0 0 {WIDTH} {HEIGHT}" role="img" font-family="{FONTS}" font-size="15">'
     )
     yield f"<title>{SAYS}</title>"
     yield (
@@ -57,7 +57,7 @@ def _svg() -> Iterator[str]:
     yield from _names(26, 56, "EncoderDecoder,", "built by make_model", is_bold=True)
     for left, margin, height, which in (
         (ENCODER, 26, 230, "encoder"),
-        (DECODER, 754, 330, "decoder"),
+        (DECODER, 824, 330, "decoder"),
     ):
         layer, day = f"{which.capitalize()}Layer", 12 if which == "encoder" else 13
         yield from _frame(left - 30, 440 - height, BOX_WIDTH + 44, height)
@@ -72,16 +72,16 @@ def _svg() -> Iterator[str]:
                 yield from _arrow(f"M{left + MIDDLE},{below} V{top + BOX_HEIGHT}")
             if name == "SublayerConnection":  # what goes past the sublayer
                 y = below + BOX_HEIGHT + 10
-                yield from _arrow(f"M{left + MIDDLE},{y} H{left - 16} V{top + 17} H{left}")
-        yield from _arrow(f"M{left + MIDDLE},614 V568")
+                yield from _arrow(f"M{left + MIDDLE},{y} H{left - 16} V{top + 18} H{left}")
+        yield from _arrow(f"M{left + MIDDLE},614 V570")
     yield from _box(DECODER, 54, "Generator", "today", is_lit=True)
-    yield from _arrow(f"M{DECODER + MIDDLE},126 V88")
+    yield from _arrow(f"M{DECODER + MIDDLE},126 V90")
     yield from _arrow(f"M{DECODER + MIDDLE},54 V14")
-    yield from _arrow(f"M{ENCODER + MIDDLE},226 V182 H424 V298 H{DECODER}")
+    yield from _arrow(f"M{ENCODER + MIDDLE},226 V182 H476 V299 H{DECODER}")
     for left, y, text in (
+        (ENCODER - 40, 174, "memory (B, S, d_model)"),
         (ENCODER, 607, "source ids (B, S)"),
         (ENCODER, 462, "(B, S, d_model)"),
-        (ENCODER, 174, "memory (B, S, d_model)"),
         (DECODER, 607, "target ids (B, T)"),
         (DECODER, 462, "(B, T, d_model)"),
         (DECODER, 104, "states (B, T, d_model)"),
@@ -98,8 +98,9 @@ def _box(left: int, top: int, name: str, day: str, *, is_lit: bool = False) -> I
     yield (
         f'<rect x="{left}" y="{top}" width="{BOX_WIDTH}" height="{BOX_HEIGHT}" rx="4" fill="{fill}" '
         f'stroke="{INK}"/>'
-        f'<text x="{left + 10}" y="{top + 22}" fill="{ink}">{name}</text>'
-        f'<text x="{left + BOX_WIDTH - 10}" y="{top + 22}" text-anchor="end" fill="{quiet}">{day}</text>'
+        f'<text x="{left + 10}" y="{top + 23}" fill="{ink}">{name}</text>'
+        f'<text x="{left + BOX_WIDTH - 10}" y="{top + 23}" text-anchor="end" font-size="12.5" '
+        f'fill="{quiet}">{day}</text>'
     )
 
 
