@@ -80,9 +80,9 @@ class LLaMA(nn.Module):
 
         The chunk follows what the cache holds; without a cache it is the full text.
 
-        - A block takes the chunk's cosines and sines as its fourth argument: `rotation_of(block.self_attn,
-          past, x)` of `variants.llama` computes them from a block's angles. Without this argument, each block
-          computes its own.
+        - `block(x, cache, layer)` is enough: each block then computes the cosines and sines of the chunk's
+          positions. To compute them once for all blocks, call `rotation_of(block.self_attn, past, x)` of
+          `variants.llama`, and pass the result as the fourth argument.
         - `tokens` holds ids `(B, T)`; T may be 0. There is no padding mask: padding at the end of a
           shorter row does not change what precedes it.
         - `cache` was made by `new_cache(config, B, max_len)` and has read the tokens before these;
