@@ -42,7 +42,7 @@ BESIDE = (
     "docs/pytorch.md",
     *("variants/__init__.py", "variants/memory.py"),
     *("variants/onnx_export.py", "variants/train_gpt.py"),
-    *("website/__init__.py", "website/drawing.py", "website/moving.py"),
+    *("website/__init__.py", "website/drawing.py", "website/moving.py", "website/timing.py"),
 )
 
 
