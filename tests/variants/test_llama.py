@@ -135,17 +135,6 @@ def test_chunks_have_the_logits_of_transformers_and_of_its_cache(sizes):
 
 
 @pytest.mark.usefixtures("exact")
-def test_padding_on_the_left_is_what_leaving_it_out_is():
-    """transformers needs a mask for it; positions count by their differences alone."""
-    published, ours = pair(SMALL)
-    text, lengths = texts(SMALL), [12, 5, 1]
-    real = torch.arange(12) >= 12 - torch.tensor(lengths).unsqueeze(1)
-    expected = published(text, attention_mask=real.long()).logits
-    for row, length in enumerate(lengths):
-        assert_agree(ours(text[row : row + 1, 12 - length :])[0], expected[row, 12 - length :])
-
-
-@pytest.mark.usefixtures("exact")
 def test_a_tied_model_loads_without_its_head():
     """As its file holds it: safetensors stores a shared matrix once."""
     published, ours = theirs(SMALL, tied=True), LLaMA(SMALL)

@@ -216,34 +216,6 @@ def test_no_message_is_longer_than_a_chunk():
     assert max(lengths) == 6
 
 
-# --- average_gradients ----------------------------------------------------------------------------
-
-
-def averaged(losses, models=None):
-    """Models, one a process, after backward and the average."""
-    models = models or [Model() for _ in losses]
-    for model, loss in zip(models, losses, strict=True):
-        loss(model).backward()
-    simulate(len(models), lambda group: average_gradients(models[group.rank], group))
-    return models
-
-
-def test_steps_on_two_processes_are_steps_on_one():
-    """Five of Adam, weights too: every process makes the step that one makes with both batches."""
-    models, alone = [Model(), Model()], Model()
-    optimizers = [torch.optim.Adam(model.parameters(), lr=0.05) for model in (*models, alone)]
-    for step in range(5):
-        for optimizer in optimizers:
-            optimizer.zero_grad()
-        averaged([lambda m, r=10 * step + r: loss_of(m, r) for r in range(2)], models)
-        ((loss_of(alone, 10 * step) + loss_of(alone, 10 * step + 1)) / 2).backward()
-        for optimizer in optimizers:
-            optimizer.step()
-    for model in models:
-        for one, other in zip(model.parameters(), alone.parameters(), strict=True):
-            torch.testing.assert_close(one, other, rtol=0, atol=1e-10)
-
-
 # --- shard, gather --------------------------------------------------------------------------------
 
 

@@ -49,27 +49,6 @@ def test_scales_are_those_of_torchs_observer(shape):
     torch.testing.assert_close(scale.squeeze(1), theirs, rtol=1e-7, atol=0)
 
 
-@pytest.mark.filterwarnings("ignore:torch.quantize_per_tensor")
-@pytest.mark.parametrize("shape", [(7, 13), (1, 5), (9, 1), (64, 300)])
-def test_integers_are_torchs(shape):
-    weight = torch.randn(shape)
-    q, scale = quantize_int8(weight)
-    zero = torch.zeros(shape[0], dtype=torch.int64)
-    theirs = torch.quantize_per_channel(weight, scale.squeeze(1), zero, 0, torch.qint8)
-    # torch multiplies by 1/s: where a quotient lies within rounding of a half, both neighbors are nearest
-    steps = weight.double() / scale.double()
-    clear = ((steps.abs() % 1) - 0.5).abs() > 1e-4
-    assert clear.float().mean() > 0.99
-    assert torch.equal(q[clear], theirs.int_repr()[clear])
-    torch.testing.assert_close(
-        dequantize(q, scale)[clear], theirs.dequantize()[clear], rtol=0, atol=0
-    )
-    fake = torch.fake_quantize_per_channel_affine(
-        weight, scale.squeeze(1), zero.int(), 0, -127, 127
-    )
-    torch.testing.assert_close(dequantize(q, scale)[clear], fake[clear], rtol=0, atol=0)
-
-
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_no_weight_is_off_by_more_than_half_a_step(dtype):
     """|w − s q| ≤ s/2: the nearest of marks that are s apart is no further away, and all lie among them.
