@@ -42,11 +42,11 @@ def renamed(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
 
 def copied(ours: nn.Module, theirs: nn.Module) -> nn.Module:
     """Torch's module with our weights: each of ours has its place there, and nothing is left over."""
-    places, weights = renamed(dict(theirs.named_parameters())), dict(ours.named_parameters())
-    assert places.keys() == weights.keys()
+    parameters, weights = renamed(dict(theirs.named_parameters())), dict(ours.named_parameters())
+    assert parameters.keys() == weights.keys()
     with torch.no_grad():
-        for name, place in places.items():
-            place.copy_(weights[name])
+        for name, parameter in parameters.items():
+            parameter.copy_(weights[name])
     return theirs
 
 

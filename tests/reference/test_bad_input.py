@@ -331,17 +331,17 @@ def test_a_row_of_padding_disturbs_no_other_row():
     transformer, src, tgt = model(), ids(B, T), ids(B, T)
     src[1], tgt[1] = 0, 0
     batch, alone = Batch(src, tgt), Batch(src[[0, 2]], tgt[[0, 2]])
-    whole, others = (
+    states, states_alone = (
         transformer(some.src, some.tgt, some.src_mask, some.tgt_mask) for some in (batch, alone)
     )
-    torch.testing.assert_close(others, whole[[0, 2]])
-    whole.sum().backward()
+    torch.testing.assert_close(states_alone, states[[0, 2]])
+    states.sum().backward()
     gradients = [parameter.grad for parameter in transformer.parameters()]
     assert all(gradient is None or gradient.isfinite().all() for gradient in gradients)
     for decode in (greedy_decode, beam_search):
         decoded = decode(transformer, src, batch.src_mask, 6, 1, 2)
         for row in range(B):
-            one = slice(row, row + 1)
-            expected = decode(transformer, src[one], batch.src_mask[one], 6, 1, 2)[0]
+            only = slice(row, row + 1)
+            expected = decode(transformer, src[only], batch.src_mask[only], 6, 1, 2)[0]
             assert decoded[row, : len(expected)].tolist() == expected.tolist()
             assert not decoded[row, len(expected) :].any()

@@ -22,6 +22,6 @@ def imported(tree):
 @pytest.mark.parametrize("file", REFERENCES)
 def test_references_know_nothing_of_the_tool(file):
     """Whoever reads the paper as code needs no other file of ours."""
-    found = set(imported(ast.parse((ROOT / file).read_text(encoding="utf-8"))))
-    assert found
-    assert not found & OTHERS
+    packages = set(imported(ast.parse((ROOT / file).read_text(encoding="utf-8"))))
+    assert packages
+    assert not packages & OTHERS

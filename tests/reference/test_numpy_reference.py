@@ -115,8 +115,8 @@ def test_the_result_has_the_inputs_dtype(name, dtype):
 def test_every_function_is_tested():
     """A function added to the reference has to be added here."""
     public = {n for n, v in vars(ref).items() if getattr(v, "__module__", "") == ref.__name__}
-    others = {"padding_mask", "subsequent_mask", "target_mask", "positional_encoding"}
-    assert public == {*every_call(), *others}
+    exact = {"padding_mask", "subsequent_mask", "target_mask", "positional_encoding"}
+    assert public == {*every_call(), *exact}
 
 
 # --- Bad arguments -------------------------------------------------------------------------------

@@ -57,15 +57,15 @@ CACHED = [name for name in MODELS if "cached" in name]
 
 
 @pytest.fixture(scope="module")
-def written(tmp_path_factory):
+def exported(tmp_path_factory):
     """A model by its name, and its file; written when first asked for."""
     pytest.importorskip("onnx")
     pytest.importorskip("onnxscript")
     pytest.importorskip("onnxruntime")
-    folder, made = tmp_path_factory.mktemp("onnx"), {}
+    folder, files = tmp_path_factory.mktemp("onnx"), {}
 
-    def one(name):
-        if name not in made:
+    def exported_once(name):
+        if name not in files:
             torch.manual_seed(4)
             model = MODELS[name]()
             if "small" not in name:
@@ -74,17 +74,17 @@ def written(tmp_path_factory):
             modes = [module.training for module in model.modules()]
             export(model.train(), file, cache="cached" in name)
             assert [module.training for module in model.modules()] == modes == [True] * len(modes)
-            made[name] = model.eval(), file
-        return made[name]
+            files[name] = model.eval(), file
+        return files[name]
 
-    return one
+    return exported_once
 
 
 def run(file, **inputs):
     """What the file gives, as tensors."""
     session = OnnxModel(file, CONTEXT).session
-    given = {name: value.numpy() for name, value in inputs.items()}
-    return [torch.from_numpy(one) for one in session.run(None, given)]
+    arrays = {name: value.numpy() for name, value in inputs.items()}
+    return [torch.from_numpy(array) for array in session.run(None, arrays)]
 
 
 @torch.no_grad()
@@ -101,8 +101,8 @@ def at_once(names):
 
 
 @pytest.mark.parametrize("name", at_once(WHOLE))
-def test_it_scores_as_torch_does(written, name):
-    model, file = written(name)
+def test_it_scores_as_torch_does(exported, name):
+    model, file = exported(name)
     for batch, time in ((1, 1), (2, 3), (3, 7), (1, CONTEXT), (5, 2)):
         tokens = torch.randint(29, (batch, time))
         [logits] = run(file, tokens=tokens)
@@ -111,16 +111,16 @@ def test_it_scores_as_torch_does(written, name):
 
 @pytest.mark.parametrize("name", at_once(CACHED))
 @pytest.mark.parametrize(("batch", "chunks"), CHUNKS)
-def test_it_reads_in_chunks_what_torch_reads_at_once(written, name, batch, chunks):
-    model, file = written(name)
+def test_it_reads_in_chunks_what_torch_reads_at_once(exported, name, batch, chunks):
+    model, file = exported(name)
     text = torch.randint(29, (batch, sum(chunks)))
-    past = {one: torch.zeros(past_shape(model, batch)) for one in ("past_keys", "past_values")}
-    found = []
+    past = dict.fromkeys(("past_keys", "past_values"), torch.zeros(past_shape(model, batch)))
+    outputs = []
     for part in text.split(chunks, dim=1):
         logits, keys, values = run(file, tokens=part, **past)
         past = {"past_keys": keys, "past_values": values}
-        found.append(logits)
-    torch.testing.assert_close(torch.cat(found, dim=1), scores(model, text), rtol=1e-4, atol=1e-5)
+        outputs.append(logits)
+    torch.testing.assert_close(torch.cat(outputs, dim=1), scores(model, text), rtol=1e-4, atol=1e-5)
     with torch.no_grad():  # and what is handed on is what our own cache would hold
         cache = GrowingCache(*torch.zeros(2, *past_shape(model, batch)))
         model(text, cache)
@@ -136,66 +136,66 @@ def past_shape(model, batch):
 
 
 @pytest.mark.parametrize("name", at_once(MODELS))
-def test_it_writes_the_same_tokens(written, name):
-    model, file = written(name)
+def test_it_writes_the_same_tokens(exported, name):
+    model, file = exported(name)
     prompt = torch.randint(29, (3, 4))
     if name == "small paper":  # which has no context of its own
         theirs = generate(OnnxModel(file, 50), prompt, 8, temperature=0)
         for t in range(4, 12):
             assert torch.equal(scores(model, theirs[:, :t])[:, -1].argmax(-1), theirs[:, t])
         return
-    wanted = generate(model, prompt, CONTEXT + 4, temperature=0)  # beyond the context, cut off
-    asked = OnnxModel(file, CONTEXT)
-    assert torch.equal(generate(asked, prompt, CONTEXT + 4, temperature=0), wanted)
+    expected = generate(model, prompt, CONTEXT + 4, temperature=0)  # beyond the context, cut off
+    onnx_model = OnnxModel(file, CONTEXT)
+    assert torch.equal(generate(onnx_model, prompt, CONTEXT + 4, temperature=0), expected)
     if name in CACHED:
-        assert torch.equal(generate_cached(model, prompt, CONTEXT + 4, temperature=0), wanted)
-    other = torch.randint(29, (2, 9))  # another text, longer than the first one's prompt
+        assert torch.equal(generate_cached(model, prompt, CONTEXT + 4, temperature=0), expected)
+    second = torch.randint(29, (2, 9))  # another text, longer than the first one's prompt
     assert torch.equal(
-        generate(asked, other, 5, temperature=0), generate(model, other, 5, temperature=0)
+        generate(onnx_model, second, 5, temperature=0), generate(model, second, 5, temperature=0)
     )
 
 
-def test_a_cache_is_asked_for_what_is_new_alone(written):
-    _, file = written("cached gpt")
-    asked = OnnxModel(file, CONTEXT)
+def test_a_cache_is_asked_for_what_is_new_alone(exported):
+    _, file = exported("cached gpt")
+    onnx_model = OnnxModel(file, CONTEXT)
     text = torch.randint(29, (2, 9))
-    assert asked(text[:, :4]).size(1) == 4
-    assert asked(text[:, :5]).size(1) == 1
-    assert asked(text).size(1) == 4
-    assert asked(text).size(1) == 9  # the same once more: from the beginning
-    assert asked(text[:1]).size(1) == 9  # another number of rows
+    assert onnx_model(text[:, :4]).size(1) == 4
+    assert onnx_model(text[:, :5]).size(1) == 1
+    assert onnx_model(text).size(1) == 4
+    assert onnx_model(text).size(1) == 9  # the same once more: from the beginning
+    assert onnx_model(text[:1]).size(1) == 9  # another number of rows
     changed = torch.cat([text + 1, text], dim=1) % 29
-    assert asked(changed[:, :12]).size(1) == 12
+    assert onnx_model(changed[:, :12]).size(1) == 12
 
 
 @pytest.mark.parametrize("name", at_once(["small cached llama", "small paper"]))
-def test_eight_bits_stay_eight_bits(written, name):
+def test_eight_bits_stay_eight_bits(exported, name):
     onnx = pytest.importorskip("onnx")
-    model, file = written(name)
+    model, file = exported(name)
     graph = onnx.load(file).graph
     matrices = {
-        tuple(one.dims): one.data_type
-        for one in graph.initializer
-        if len(one.dims) == 2 and one.dims[1] > 1 and "angles" not in one.name
+        tuple(tensor.dims): tensor.data_type
+        for tensor in graph.initializer
+        if len(tensor.dims) == 2 and tensor.dims[1] > 1 and "angles" not in tensor.name
     }
-    held = {tuple(one.shape) for one in model.state_dict().values() if one.dtype == torch.int8}
-    assert matrices == dict.fromkeys(held, onnx.TensorProto.INT8)
+    int8 = {tuple(x.shape) for x in model.state_dict().values() if x.dtype == torch.int8}
+    assert matrices == dict.fromkeys(int8, onnx.TensorProto.INT8)
 
 
-def test_the_file(written):
+def test_the_file(exported):
     onnx = pytest.importorskip("onnx")
-    _, file = written("cached llama")
-    assert [other.name for other in file.parent.glob(f"{file.name}*")] == [file.name]  # all in one
+    _, file = exported("cached llama")
+    assert [path.name for path in file.parent.glob(f"{file.name}*")] == [file.name]  # all in one
     model = onnx.load(file)
     onnx.checker.check_model(model, full_check=True)
-    assert {one.domain: one.version for one in model.opset_import}[""] == OPSET
+    assert {value.domain: value.version for value in model.opset_import}[""] == OPSET
 
     def shapes(places):
         sizes = {}
-        for one in places:
-            axes = one.type.tensor_type.shape.dim
+        for value in places:
+            axes = value.type.tensor_type.shape.dim
             names = [" + ".join(sorted(axis.dim_param.split(" + "))) for axis in axes]
-            sizes[one.name] = [n or axis.dim_value for n, axis in zip(names, axes, strict=True)]
+            sizes[value.name] = [n or axis.dim_value for n, axis in zip(names, axes, strict=True)]
         return sizes
 
     assert shapes(model.graph.input) == {

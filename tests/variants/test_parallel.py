@@ -31,12 +31,12 @@ def parts_of(ours):
 def give(theirs, ours, names):
     """Copy our weights into a published block; where it has no biases, ours become 0."""
     for name, (weight, bias) in parts_of(ours).items():
-        place = theirs.get_submodule(names[name])
-        place.weight.copy_(weight)
-        if place.bias is None:
+        module = theirs.get_submodule(names[name])
+        module.weight.copy_(weight)
+        if module.bias is None:
             bias.zero_()
         else:
-            place.bias.copy_(bias)
+            module.bias.copy_(bias)
 
 
 def future(t):

@@ -51,12 +51,12 @@ class Model(nn.Module):
 
 
 def loss_of(model, rank, rows=4, branch=False):
-    given = (branch,) if branch else ()
-    return model(drawn(rank, (rows, 5)), *given).square().mean()
+    options = (branch,) if branch else ()
+    return model(drawn(rank, (rows, 5)), *options).square().mean()
 
 
 def gradients_of(model):
-    return {name: one.grad for name, one in model.named_parameters() if one.grad is not None}
+    return {name: p.grad for name, p in model.named_parameters() if p.grad is not None}
 
 
 # --- In real processes ----------------------------------------------------------------------------
@@ -80,13 +80,13 @@ def compared(rank, group):
     import torch.distributed as dist
     from torch.nn.parallel import DistributedDataParallel
 
-    found = {}
+    pairs = {}
     for shape in SHAPES:
         for dtype in (torch.float64, torch.float32, torch.int64):
             theirs = drawn(rank, shape, dtype)
             ours = ring_all_reduce(theirs, group)
             dist.all_reduce(theirs)
-            found[f"sum {shape} {dtype}"] = ours, theirs
+            pairs[f"sum {shape} {dtype}"] = ours, theirs
 
     for branch in (False, rank == 0):
         model, ours = Model(), Model()
@@ -95,29 +95,29 @@ def compared(rank, group):
         loss_of(ours, rank, branch=branch).backward()
         average_gradients(ours, group)
         for name, gradient in gradients_of(model).items():
-            found[f"{branch} {name}"] = dict(ours.named_parameters())[name].grad, gradient
+            pairs[f"{branch} {name}"] = dict(ours.named_parameters())[name].grad, gradient
 
     for shape in SHAPES:
-        whole = drawn(0, shape)
-        piece = shard(whole, group)
+        complete = drawn(0, shape)
+        piece = shard(complete, group)
         pieces = [torch.empty_like(piece) for _ in range(group.size)]
         dist.all_gather(pieces, piece)
-        found[f"gather {shape}"] = gather(piece, shape, group), whole
+        pairs[f"gather {shape}"] = gather(piece, shape, group), complete
         padded = (len(piece) * group.size,)
-        found[f"pieces {shape}"] = gather(piece, padded, group), torch.cat(pieces)
-    return found | (sharded(rank, group) if group.size == 2 else {})  # its import takes a second
+        pairs[f"pieces {shape}"] = gather(piece, padded, group), torch.cat(pieces)
+    return pairs | (sharded(rank, group) if group.size == 2 else {})  # its import takes a second
 
 
 def sharded(rank, group):
     from torch.distributed.device_mesh import init_device_mesh
     from torch.distributed.tensor import Shard, distribute_tensor
 
-    mesh, found = init_device_mesh("cpu", (group.size,)), {}
+    mesh, pairs = init_device_mesh("cpu", (group.size,)), {}
     for shape in SHAPES:
         ours = shard(drawn(0, shape), group)
         theirs = distribute_tensor(drawn(0, shape).flatten(), mesh, [Shard(0)]).to_local()
-        found[f"shard {shape}"] = ours[: len(theirs)], theirs  # which is not padded
-    return found | {"sharded step": sharded_step(rank, group, mesh)}
+        pairs[f"shard {shape}"] = ours[: len(theirs)], theirs  # which is not padded
+    return pairs | {"sharded step": sharded_step(rank, group, mesh)}
 
 
 def sharded_step(rank, group, mesh):
@@ -132,19 +132,21 @@ def sharded_step(rank, group, mesh):
     loss_of(theirs, rank).backward()
     optimizer.step()
 
-    pieces = [nn.Parameter(shard(one, group)) for one in ours.parameters()]
-    for whole, piece in zip(ours.parameters(), pieces, strict=True):
-        whole.data = gather(piece, whole.shape, group)
+    pieces = [nn.Parameter(shard(parameter, group)) for parameter in ours.parameters()]
+    for parameter, piece in zip(ours.parameters(), pieces, strict=True):
+        parameter.data = gather(piece, parameter.shape, group)
     loss_of(ours, rank).backward()
     average_gradients(ours, group)
-    for whole, piece in zip(ours.parameters(), pieces, strict=True):
-        piece.grad = shard(whole.grad, group)
+    for parameter, piece in zip(ours.parameters(), pieces, strict=True):
+        piece.grad = shard(parameter.grad, group)
     torch.optim.Adam(pieces, lr=0.1).step()
-    shapes = [one.shape for one in ours.parameters()]
-    wholes = [gather(piece, shape, group) for piece, shape in zip(pieces, shapes, strict=True)]
+    shapes = [parameter.shape for parameter in ours.parameters()]
+    complete = [gather(piece, shape, group) for piece, shape in zip(pieces, shapes, strict=True)]
     return (
-        torch.cat([one.flatten() for one in wholes]),
-        torch.cat([one.full_tensor().detach().flatten() for one in theirs.parameters()]),
+        torch.cat([parameter.flatten() for parameter in complete]),
+        torch.cat(
+            [parameter.full_tensor().detach().flatten() for parameter in theirs.parameters()]
+        ),
     )
 
 
@@ -163,12 +165,12 @@ def processes(tmp_path_factory):
         for rank in range(3)
     ]
     try:
-        for one in started:
-            _, said = one.communicate()
-            assert one.returncode == 0, said[-3000:]
+        for process in started:
+            _, errors = process.communicate()
+            assert process.returncode == 0, errors[-3000:]
     finally:
-        for one in started:  # where one fails, the others would wait for it for ever
-            one.kill()
+        for process in started:  # where one fails, the others would wait for it for ever
+            process.kill()
     return {
         size: [torch.load(folder / f"{size}-{rank}") for rank in range(size)] for size in (2, 3)
     }
@@ -177,9 +179,9 @@ def processes(tmp_path_factory):
 @pytest.mark.slow
 @pytest.mark.parametrize("size", [2, 3])
 def test_it_is_what_torch_distributed_gives(processes, size):
-    for found in processes[size]:
-        assert len(found) > 3 * len(SHAPES)
-        for name, (ours, theirs) in found.items():
+    for pairs in processes[size]:
+        assert len(pairs) > 3 * len(SHAPES)
+        for name, (ours, theirs) in pairs.items():
             torch.testing.assert_close(ours, theirs, rtol=0, atol=1e-5, msg=lambda s, n=name: n + s)
             if ours.dtype == torch.float64:
                 torch.testing.assert_close(ours, theirs, rtol=0, atol=1e-10)
@@ -192,8 +194,8 @@ def test_real_and_simulated_processes_agree_to_the_bit(processes, size):
         return ring_all_reduce(drawn(group.rank, (3, 4, 2), torch.float32), group)
 
     simulated = simulate(size, work)
-    real = [found["sum (3, 4, 2) torch.float32"][0] for found in processes[size]]
-    assert all(torch.equal(one, simulated[0]) for one in [*simulated, *real])
+    real = [pairs["sum (3, 4, 2) torch.float32"][0] for pairs in processes[size]]
+    assert all(torch.equal(tensor, simulated[0]) for tensor in [*simulated, *real])
 
 
 # --- ring_all_reduce ------------------------------------------------------------------------------
@@ -274,10 +276,10 @@ def test_what_nobody_receives_is_told():
 
 def test_turns_are_the_same_every_time():
     def work(group):
-        drawn = [torch.rand(1).item()]
+        numbers = [torch.rand(1).item()]
         group.send(torch.ones(1), (group.rank + 1) % 3)
         group.receive((group.rank - 1) % 3)
-        return [*drawn, torch.rand(1).item()]
+        return [*numbers, torch.rand(1).item()]
 
     torch.manual_seed(1)
     once = simulate(3, work)

@@ -42,7 +42,7 @@ def made(kind):
 def passes(model):
     """The number of tokens that a model is given at each call from now on."""
     sizes = []
-    model.register_forward_pre_hook(lambda _, given: sizes.append(given[0].size(1)))
+    model.register_forward_pre_hook(lambda _, inputs: sizes.append(inputs[0].size(1)))
     return sizes
 
 
@@ -53,8 +53,8 @@ def passes(model):
 )
 def test_texts_have_the_distribution_of_the_target(draft, k, how):
     """All 27 texts of three tokens against their exact probabilities: a right answer fails once in 10⁹."""
-    logits, others = torch.randn(2, 3, 3)
-    helper = Table(others) if draft == "table" else PromptLookup(3, 9)
+    logits, draft_logits = torch.randn(2, 3, 3)
+    helper = Table(draft_logits) if draft == "table" else PromptLookup(3, 9)
     rows, counts, n = distribution(logits, **how), torch.zeros(3, 3, 3), 1500
     for _ in range(n):
         text = speculative_generate(

@@ -1,4 +1,4 @@
-"""transformers' own rotation of pairs that are halves apart; interleaved pairs are sorted, and sorted back."""
+"""transformers' own rotation of pairs that are halves apart; interleaved pairs are sorted and sorted back."""
 
 import torch
 from transformers.models.llama.modeling_llama import apply_rotary_pos_emb
