@@ -40,7 +40,7 @@ class LayerNorm(nn.Module):
 
         - Each vector has its own μ and σ².
         - The result has the shape and dtype of `x`.
-        - A mean of 1000 with a standard deviation of 0.1 in float32 is normalized correctly, and so are
+        - A mean of 1000 with a standard deviation of 1 in float32 is normalized correctly, and so are
           features of 300 in float16, whose squares float16 cannot represent.
         """
         raise NotImplementedError
