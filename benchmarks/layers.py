@@ -52,7 +52,7 @@ from variants.moe import MixtureOfExperts
 from variants.sliding_window import sliding_window_attention
 
 LENGTHS = [1024, 2048, 4096, 8192, 16384]
-LONGEST = {"attention": 4096}  # for a contender that stops before the last length
+MAX_LENGTHS = {"attention": 4096}  # for a contender that stops before the last length
 MAMBA = MambaConfig(n_layers=1, d_model=64, dt_rank=4)
 GPT_CONFIG = GPTConfig(256, 256, 12, 4, 256, 1024, dropout=0.1)
 EXPONENT, SLOWER, KEPT, AGAIN = 1.15, 2.6, 0.4, 1.45  # the most that is allowed
@@ -67,7 +67,7 @@ def main() -> None:
     found: dict[str, dict[int, float]] = {name: {} for name in contenders(LENGTHS[0])}
     for length in LENGTHS:
         acts = contenders(length)
-        some = {name: acts[name] for name in acts if length <= LONGEST.get(name, length)}
+        some = {name: acts[name] for name in acts if length <= MAX_LENGTHS.get(name, length)}
         for name, seconds in both_passes_of(some, rounds).items():
             found[name][length] = statistics.median(seconds)
     columns = [*(f"{length:,}" for length in LENGTHS), "exponent"]
@@ -95,7 +95,7 @@ def both_passes_of(acts: dict[str, Act], rounds: int) -> frame.Taken:
 def contenders(length: int) -> dict[str, Act]:
     """Return what is measured at a length."""
     heads = [torch.randn(1, 2, length, 64, requires_grad=True) for _ in range(3)]
-    mask, layer = subsequent_mask(min(length, LONGEST["attention"])), Mamba(MAMBA)
+    mask, layer = subsequent_mask(min(length, MAX_LENGTHS["attention"])), Mamba(MAMBA)
     x = torch.randn(1, length, MAMBA.d_model, requires_grad=True)
     return {
         "attention": lambda: attention(*heads, mask)[0],

@@ -12,7 +12,7 @@ RAISE = "raise NotImplementedError"  # the line of a stub that the learner's cod
 ANSWER_TAG = "answer"  # on the cells of a notebook that are the answer
 YOURS = "COURSE_YOURS"  # in the environment: whose definitions `yours` gives to a lesson
 REFERENCE = "reference"  # the value with which the repository executes its own notebooks
-LONGEST_SHOWN = 40  # characters of what was typed, in a message
+MAX_SHOWN_LENGTH = 40  # characters of what was typed, in a message
 
 
 @dataclass(frozen=True)
@@ -337,7 +337,7 @@ def _numbered(digits: str) -> Day:
 
 
 def _short(asked: str) -> str:
-    return asked if len(asked) <= LONGEST_SHOWN else f"{asked[:LONGEST_SHOWN]}…"
+    return asked if len(asked) <= MAX_SHOWN_LENGTH else f"{asked[:MAX_SHOWN_LENGTH]}…"
 
 
 def module_of(file: str) -> str:

@@ -23,7 +23,7 @@ from course.workers.worker import NotStarted, Worker, WorkerStopped
 from explorer.call_in_worker import packed
 
 PATIENCE = 5.0  # seconds that a call may compute: a page waits for it
-MOST_PRINTED = 400  # characters of what was printed, shown beside a failure
+MAX_PRINTED = 400  # characters of what was printed, shown beside a failure
 
 
 class Failed(Exception):
@@ -181,5 +181,5 @@ def _with_prints(words: str, worker: Worker) -> str:
     printed = worker.printed.strip()
     if not printed:
         return words
-    cut = printed[:MOST_PRINTED] + (" …" if len(printed) > MOST_PRINTED else "")
+    cut = printed[:MAX_PRINTED] + (" …" if len(printed) > MAX_PRINTED else "")
     return f"{words}\nIt printed:\n{cut}"

@@ -8,8 +8,8 @@ from html import escape
 from training.using.inference import AttentionMap
 
 FAINTEST = 0.01  # weight that is drawn
-MOST_SAID = 3  # tokens looked at that a row names in words
-LONGEST = 18  # letters of a name
+MAX_NAMED_TOKENS = 3  # tokens looked at that a row names in words
+MAX_NAME_LENGTH = 18  # letters of a name
 
 ROW, HALF, GAP, ABOVE, APART = 22, 134, 80, 20, 3  # of the lines: APART is between two heads'
 CELL, BETWEEN, TITLE, LETTER = 10, 12, 18, 6.2  # of the maps: LETTER is what one of a name needs
@@ -43,7 +43,7 @@ def _row(seen: AttentionMap, row: int, heads: Sequence[int]) -> str:
     name = _short(seen.rows[row])
     chosen = seen.weights[[head - 1 for head in heads], row]  # (heads, columns)
     mean = chosen.mean(dim=0).tolist()
-    largest = sorted(range(len(mean)), key=lambda column: -mean[column])[:MOST_SAID]
+    largest = sorted(range(len(mean)), key=lambda column: -mean[column])[:MAX_NAMED_TOKENS]
     says = ", ".join(f"{seen.columns[column]} {mean[column]:.2f}" for column in largest)
     paths = "".join(
         _line(row, column, weight, place - (len(heads) - 1) / 2, head)
@@ -143,4 +143,4 @@ def _short(name: str) -> str:
 
 
 def _cut(name: str) -> str:
-    return name if len(name) <= LONGEST else f"{name[: LONGEST - 1]}…"
+    return name if len(name) <= MAX_NAME_LENGTH else f"{name[: MAX_NAME_LENGTH - 1]}…"

@@ -20,7 +20,7 @@ with app.setup:
     from explorer.grid import MaskGrid
 
     SENTENCE = "the dog chases the cat and the cat runs"
-    MOST = 10  # words: their columns fit beside the steps
+    MAX_WORDS = 10  # words: their columns fit beside the steps
     LETTERS = 16
     PAD, PADS = "<pad>", 2  # as if the batch had another sentence, longer by two
     D_K = 5  # few enough that the values fit beside the grid
@@ -47,7 +47,7 @@ def _():
 @app.function
 def words_of(sentence: str) -> list[str]:
     """What spaces separate, as much of it as is shown, and padding; nothing if there is no word."""
-    words = sentence.split()[:MOST]
+    words = sentence.split()[:MAX_WORDS]
     return words and [*words, *[PAD] * PADS]
 
 
@@ -177,9 +177,11 @@ def told(words: list[str], allowed: np.ndarray, weights: np.ndarray) -> str:
 def cut(sentence: str) -> str:
     """A note on the words of a long sentence that are not shown."""
     count = len(sentence.split())
-    if count <= MOST:
+    if count <= MAX_WORDS:
         return ""
-    return f'<p class="compared">Of {count:,} words the first {MOST} are shown: no more fit.</p>'
+    return (
+        f'<p class="compared">Of {count:,} words the first {MAX_WORDS} are shown: no more fit.</p>'
+    )
 
 
 @app.function

@@ -27,7 +27,7 @@ with app.setup:
     TEMPERATURES = [tenth / 10 for tenth in (*range(20), *range(20, 51, 5))]
     SHARES = [twentieth / 20 for twentieth in range(21)]
     BOX = 56  # width of a word's box in the tree
-    LONGEST = 16  # words of a text, which could go on forever
+    MAX_WORDS = 16  # words of a text, which could go on forever
     UNLIKELY = 0.02
 
     MODEL = Bigrams()
@@ -104,7 +104,7 @@ def _(controls, say, using):
     # The text is read from the address, not from the state: so a click leaves the buttons as they are.
     _presses = {
         "Sample a word": lambda _: _go_on(1),
-        "Sample to the end": lambda _: _go_on(LONGEST),
+        "Sample to the end": lambda _: _go_on(MAX_WORDS),
         "Undo": lambda _: _keep(text_of(controls.remembered("said", ""))[:-1]),
         "Start over": lambda _: _keep(()),
     }
@@ -137,7 +137,7 @@ def text_of(written: str) -> tuple[str, ...]:
 
 @app.function
 def can_go_on(words: tuple[str, ...]) -> bool:
-    return words[-1:] != (END,) and len(words) < LONGEST
+    return words[-1:] != (END,) and len(words) < MAX_WORDS
 
 
 @app.function
@@ -215,7 +215,7 @@ def text_so_far(words: tuple[str, ...]) -> str:
     if can_go_on(words):
         end = "<li>…</li>"
     else:
-        end = "" if words[-1] == END else f"<li>{LONGEST} words: enough</li>"
+        end = "" if words[-1] == END else f"<li>{MAX_WORDS} words: enough</li>"
     probability = f"P(text) = {math.exp(log_prob):.3g}, log P = {log_prob:.2f}".replace("-", "−")
     return (
         f'<ol class="said" aria-label="the text so far">{listed}{end}</ol>'

@@ -21,7 +21,7 @@ with app.setup:
     from explorer import page
     from explorer.bigrams import END, NUMBER, SAID, START, Bigrams
     from explorer.charts import bars, beside, facts, number
-    from explorer.decoding import LONGEST, can_go_on, text_of
+    from explorer.decoding import MAX_WORDS, can_go_on, text_of
     from variants.speculative import accept_draft
 
     SHARES = [twentieth / 20 for twentieth in range(21)]
@@ -213,7 +213,7 @@ def text_with(words: tuple[str, ...], found: Round | None) -> str:
             fate = "the target's" if place == found.accepted else "proposed"
             listed += f"<li><b>{escape(word)}</b> <small>{fate}</small></li>"
     elif words[-1:] != (END,):
-        listed += f"<li>{LONGEST} words: enough</li>"
+        listed += f"<li>{MAX_WORDS} words: enough</li>"
     return f'<ol class="said" aria-label="the text, and this round">{listed}</ol>'
 
 

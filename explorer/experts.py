@@ -21,7 +21,7 @@ with app.setup:
     from variants import moe
 
     TEXT = "the cat sat on the mat and the dog sat on the cat"
-    MOST = 16  # tokens that are routed: their rows fit on the screen
+    MAX_TOKENS = 16  # tokens that are routed: their rows fit on the screen
     LETTERS = 12  # of a token that are shown
 
     EXPERTS = range(3, 9)
@@ -65,7 +65,7 @@ def _(answers):
 
 @app.cell
 def _(k, n_experts, skew, text):
-    tokens = vectors(text.value.split()[:MOST])
+    tokens = vectors(text.value.split()[:MAX_TOKENS])
     trained = descent(tokens, n_experts.value, k.value, skew.value) if len(tokens) else []
     return tokens, trained
 
@@ -228,7 +228,9 @@ def picture(parts, text: str, tokens: Tensor, weight: Tensor, k: int, capacity_f
     loss = parts.load_balancing_loss(routes.probs, routes.chosen).item()
     choices, n_experts = routes.chosen.numel(), len(weight)
     dropped = choices - sum(map(len, routes.taken))
-    some = f"The first {MOST} of {len(words):,}" if len(words) > MOST else f"{len(tokens)}"
+    some = (
+        f"The first {MAX_TOKENS} of {len(words):,}" if len(words) > MAX_TOKENS else f"{len(tokens)}"
+    )
     told = [f"{some} tokens make {choices} assignments."]
     if dropped:
         told.append(
@@ -251,7 +253,7 @@ def picture(parts, text: str, tokens: Tensor, weight: Tensor, k: int, capacity_f
     )
     return (
         f'<p class="happens">{" ".join(told)}</p><div class="routed">'
-        f"<div>{lines(words[:MOST], routes)}</div><div>{shares(routes)}{numbers}</div></div>"
+        f"<div>{lines(words[:MAX_TOKENS], routes)}</div><div>{shares(routes)}{numbers}</div></div>"
     )
 
 

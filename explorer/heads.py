@@ -25,7 +25,7 @@ with app.setup:
     from training.using.inference import AttentionMap
 
     SENTENCE = "The red car is old, but it is not clean."
-    MOST = 24  # tokens of a sentence, and those of its translation that are drawn
+    MAX_TOKENS = 24  # tokens of a sentence, and those of its translation that are drawn
     HEADS = (1, 2, 3, 4)
     ALL = "all"
     MISSED = Head(
@@ -86,8 +86,11 @@ def refusal(model: Trained, sentence: str) -> str:
     pieces = model.pieces(sentence)
     if not pieces:
         return "There is no sentence: write one, in English."
-    if pieces > MOST:
-        return f"The sentence has {pieces:,} tokens, and this page draws at most {MOST}: write a shorter one."
+    if pieces > MAX_TOKENS:
+        return (
+            f"The sentence has {pieces:,} tokens, and this page draws at most {MAX_TOKENS}: "
+            "write a shorter one."
+        )
     return ""
 
 
@@ -189,7 +192,12 @@ def fitted(seen: AttentionMap, place: AttentionLayer) -> AttentionMap:
     rows = seen.rows
     if place.kind != ENCODER:
         rows = [f"{read} → {said}" for read, said in zip(rows, [*rows[1:], "<end>"], strict=True)]
-    return AttentionMap(seen.title, seen.weights[:, :MOST, :MOST], rows[:MOST], seen.columns[:MOST])
+    return AttentionMap(
+        seen.title,
+        seen.weights[:, :MAX_TOKENS, :MAX_TOKENS],
+        rows[:MAX_TOKENS],
+        seen.columns[:MAX_TOKENS],
+    )
 
 
 @app.cell

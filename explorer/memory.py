@@ -63,7 +63,7 @@ with app.setup:
         ),
     }
     OWN_SIZES = "my own sizes"
-    LONGEST = 131_072
+    MAX_CONTEXT = 131_072
     OPENING = 8_192  # tokens: the cache is still smaller than the weights
     DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float8": torch.float8_e4m3fn}
     TEXTS = [2**power for power in range(11)]
@@ -128,7 +128,7 @@ def of_sizes(layers: int, heads: int, d_k: int) -> LLaMAConfig:
     d_model = heads * d_k
     d_ff = 256 * math.ceil(8 * d_model / 3 / 256)
     return LLaMAConfig(
-        context=LONGEST,
+        context=MAX_CONTEXT,
         n_layers=layers,
         n_heads=heads,
         n_kv_heads=heads,

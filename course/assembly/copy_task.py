@@ -21,7 +21,7 @@ HELD_OUT = 1000
 
 BATCH = 80
 BATCHES = 20  # between two looks at what it can do
-MOST_ROUNDS = 30
+MAX_ROUNDS = 30
 MODEL = {"n": 2, "d_model": 64, "d_ff": 256, "h": 4, "dropout": 0.0}
 SMOOTHING = 0.1
 # The paper's schedule, at half its height, and falling to 0: without the fall what has been learned
@@ -37,7 +37,7 @@ class CopyProgress:
     """The progress of the training run."""
 
     step: int
-    most_steps: int
+    max_steps: int
     loss: float
     exact: float
 
@@ -73,23 +73,23 @@ def train(parts: Any, held_out: list[list[int]], send: Send) -> dict[str, Any]:
     import torch  # takes a second to import
 
     torch.manual_seed(0)
-    most_steps = MOST_ROUNDS * BATCHES
+    max_steps = MAX_ROUNDS * BATCHES
     model = parts.make_model(VOCABULARY, VOCABULARY, **MODEL)
     optimizer = torch.optim.Adam(model.parameters(), lr=1.0, betas=(0.9, 0.98), eps=1e-9)
     scheduler = torch.optim.lr_scheduler.LambdaLR(
         optimizer,
         lambda step: (
-            parts.rate(step + 1, MODEL["d_model"], FACTOR, WARMUP) * (1 - step / most_steps)
+            parts.rate(step + 1, MODEL["d_model"], FACTOR, WARMUP) * (1 - step / max_steps)
         ),
     )
     loss = parts.LabelSmoothing(VOCABULARY, 0, SMOOTHING)
     wanted = torch.tensor(held_out)
     batches = _batches(parts, held_out)
-    for round_ in range(1, MOST_ROUNDS + 1):
+    for round_ in range(1, MAX_ROUNDS + 1):
         group = itertools.islice(batches, BATCHES)
         mean = parts.run_epoch(group, model, loss, optimizer, scheduler)
         exact = (_copy(parts, model, wanted[:BATCH]) == wanted[:BATCH]).all(dim=1).float().mean()
-        progress = CopyProgress(round_ * BATCHES, most_steps, float(mean), float(exact))
+        progress = CopyProgress(round_ * BATCHES, max_steps, float(mean), float(exact))
         send({"progress": vars(progress)})
         if exact == 1.0:
             copied = _copy(parts, model, wanted)

@@ -47,7 +47,7 @@ def training(console: Console) -> Iterator[Callable[[CopyProgress], None]]:
             bar.update(
                 task,
                 completed=progress.step,
-                total=progress.most_steps,
+                total=progress.max_steps,
                 description=_words(progress),
             )
 

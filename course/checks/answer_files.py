@@ -17,8 +17,8 @@ from course.curriculum import ANSWER_TAG, Day
 from course.references.modules import execute
 
 ENDINGS = (".py", ".ipynb")
-LARGEST_FILE = 2_000_000  # bytes; of a notebook without its outputs
-LARGEST_NOTEBOOK = 10_000_000  # bytes with its outputs, which may be plots
+MAX_FILE_BYTES = 2_000_000  # bytes; of a notebook without its outputs
+MAX_NOTEBOOK_BYTES = 10_000_000  # bytes with its outputs, which may be plots
 # What a file may declare, by its codec's name. Of the others some are slow, and some decode no text.
 DECLARED = re.compile(
     r"ascii|iso8859-[0-9]+|cp[0-9]+|mac-[a-z]+|koi8-.|gb[0-9k]+|big5|shift_jis|euc_.."
@@ -61,13 +61,13 @@ def read_answer(path: Path) -> str:
 
 def largest(name: str) -> int:
     """Return the maximum size of a file of this name, in bytes."""
-    return LARGEST_NOTEBOOK if name.lower().endswith(".ipynb") else LARGEST_FILE
+    return MAX_NOTEBOOK_BYTES if name.lower().endswith(".ipynb") else MAX_FILE_BYTES
 
 
 def without_outputs(data: bytes) -> bytes:
     """Remove outputs and pasted pictures from a notebook. Other data, and a notebook that is too large,
     do not change."""
-    if len(data) > LARGEST_NOTEBOOK:
+    if len(data) > MAX_NOTEBOOK_BYTES:
         return data
     try:
         notebook = json.loads(decoded(data, ".ipynb"))
@@ -114,8 +114,8 @@ def source_in(data: bytes, name: str) -> str:
             f"{name} holds a NUL character: it is not a text file. Save it with the encoding UTF-8."
         )
     source = _tagged_cells(text, name) if name.endswith(".ipynb") else text
-    if len(source) > LARGEST_FILE:
-        most = LARGEST_FILE // 10**6
+    if len(source) > MAX_FILE_BYTES:
+        most = MAX_FILE_BYTES // 10**6
         raise Unreadable(f"{name} holds more than {most} MB of code: is it the right file?")
     if not source.strip():
         raise Unreadable(f"{name} is empty. `course reset` restores the stub.")

@@ -15,11 +15,11 @@ import numpy as np
 from safetensors import SafetensorError
 from safetensors.numpy import load, save
 
-from course.checks.observation import LONGEST_TEXT, Leaf, Observation, Raised
+from course.checks.observation import MAX_TEXT_LENGTH, Leaf, Observation, Raised
 
-LARGEST_FRAME = 8 * 2**20  # forty times the largest that a right answer sends
-LONGEST_HEADER = 3 * 2**19  # bytes of a worker's frame that are not arrays
-MOST_AXES = 64  # NumPy's own limit, and torch's
+MAX_FRAME_BYTES = 8 * 2**20  # forty times the largest that a right answer sends
+MAX_HEADER_BYTES = 3 * 2**19  # bytes of a worker's frame that are not arrays
+MAX_AXES = 64  # NumPy's own limit, and torch's
 
 
 class BadFrame(ValueError):
@@ -42,7 +42,7 @@ def read_frame(channel: IO[bytes]) -> bytes | None:
     if len(head) < 8:
         return None
     length = int.from_bytes(head, "little")
-    if length > LARGEST_FRAME:
+    if length > MAX_FRAME_BYTES:
         raise ValueError(f"a frame of {length} bytes")
     data = channel.read(length)
     return data if len(data) == length else None
@@ -61,19 +61,19 @@ def to_bytes(message: dict[str, Any], observation: Observation | None = None) ->
 
 
 def from_bytes(
-    data: bytes, longest_header: int = LARGEST_FRAME, *, trusted: bool = False
+    data: bytes, max_header_bytes: int = MAX_FRAME_BYTES, *, trusted: bool = False
 ) -> tuple[dict[str, Any], Observation]:
     """Decode the message and observation in untrusted bytes.
 
     Args:
         data: the bytes.
-        longest_header: the maximum number of bytes for strings and leaves, which take long to read.
+        max_header_bytes: the maximum number of bytes for strings and leaves, which take long to read.
         trusted: whether the bytes come from our own code, and can contain paths that are not UTF-8.
 
     Raises:
         BadFrame: the bytes do not have the format of `to_bytes`.
     """
-    if int.from_bytes(data[:8], "little") > longest_header:
+    if int.from_bytes(data[:8], "little") > max_header_bytes:
         raise BadFrame("a header that is too long")
     try:
         arrays = load(data)
@@ -108,14 +108,14 @@ def _read_leaf(number: str, entry: dict[str, Any], arrays: dict[str, Any]) -> tu
     path, kind, value = entry["path"], entry["type"], entry["value"]
     dtype, device = entry["dtype"], entry["device"]
     words = (path, kind, dtype or "", device or "")
-    if not all(isinstance(word, str) and len(word) < LONGEST_TEXT for word in words):
+    if not all(isinstance(word, str) and len(word) < MAX_TEXT_LENGTH for word in words):
         raise BadFrame("not a leaf")
     if value is not None and type(value).__name__ != kind and (type(value), kind) != (str, "int"):
         raise BadFrame("not a value")  # integers too long for JSON are described in words
     shape = None
     if dtype is not None:
         shape = tuple(int(size) for size in entry["shape"])
-        if len(shape) > MOST_AXES:
+        if len(shape) > MAX_AXES:
             raise BadFrame("not a shape")
         value = arrays.get(number)
         if value is not None and (
@@ -138,7 +138,7 @@ def raised_from(entry: Any) -> Raised:
         )
         return Raised(
             str(entry["kind"])[:200],
-            str(entry["message"])[:LONGEST_TEXT],
+            str(entry["message"])[:MAX_TEXT_LENGTH],
             frames,
             entry["not_started"] is True,
             made[:1],

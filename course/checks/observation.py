@@ -22,9 +22,9 @@ CARRIED = {"bool", "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64
     "float64",
 }
 DEEPEST = 20
-MOST_LEAVES = 4_000  # several times what a right answer returns
-LONGEST_TEXT = 10_000
-LONGEST_NAME = 60  # of a type that is not known
+MAX_LEAVES = 4_000  # several times what a right answer returns
+MAX_TEXT_LENGTH = 10_000
+MAX_NAME_LENGTH = 60  # of a type that is not known
 
 
 @dataclass(frozen=True)
@@ -85,9 +85,9 @@ def named(result: object, *names: str, first: str) -> dict[str, Any]:
 
 
 def flatten(value: object, path: str = "") -> Observation:
-    """Flatten a nested value into leaves, containers before their contents; at most `MOST_LEAVES`."""
-    leaves = dict(itertools.islice(_leaves(value, path, 0), MOST_LEAVES + 1))
-    if len(leaves) > MOST_LEAVES:
+    """Flatten a nested value into leaves, containers before their contents; at most `MAX_LEAVES`."""
+    leaves = dict(itertools.islice(_leaves(value, path, 0), MAX_LEAVES + 1))
+    if len(leaves) > MAX_LEAVES:
         leaves.popitem()
         leaves["…"] = Leaf("more parts than are looked at")
     return leaves
@@ -117,7 +117,7 @@ def _leaf(value: object) -> Leaf:
     if is_tensor(value):
         return _tensor_leaf(value)
     if value is None or type(value) in (bool, int, float, str):
-        text = value[:LONGEST_TEXT] if isinstance(value, str) else value
+        text = value[:MAX_TEXT_LENGTH] if isinstance(value, str) else value
         return Leaf("None" if value is None else type(value).__name__, _plain_number(text))
     return Leaf(_type_name(value))
 
@@ -149,4 +149,4 @@ def _type_name(value: object) -> str:
     kind = type(value)
     name = str(kind.__qualname__)
     whole = name if kind.__module__ == "builtins" else f"{kind.__module__}.{name}"
-    return whole.partition("\n")[0][:LONGEST_NAME]
+    return whole.partition("\n")[0][:MAX_NAME_LENGTH]

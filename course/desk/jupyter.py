@@ -20,7 +20,7 @@ from urllib.parse import quote
 from course.curriculum import ROOT
 
 PATIENCE = 10  # seconds that Jupyter may take to end its kernels
-MOST_LINES = 12  # of its log, where it cannot start
+MAX_LINES = 12  # of its log, where it cannot start
 
 
 class JupyterFailed(RuntimeError):
@@ -57,7 +57,7 @@ def serve(notebook: Path, say: Callable[[str], None]) -> None:
         if jupyter.returncode:
             log.seek(0)
             lines = log.read().decode(errors="replace").splitlines()
-            raise JupyterFailed("\n".join(lines[-MOST_LINES:]))
+            raise JupyterFailed("\n".join(lines[-MAX_LINES:]))
 
 
 def command(notebook: Path, port: int) -> list[str]:

@@ -18,7 +18,7 @@ from course.judging.results import RUNNING, CheckResult, DayResult
 
 FOLDER = ROOT / ".course"
 KEPT = ("name", "exercise", "status", "message", "misconception", "device", "tier")  # of a check
-LONGEST_WAIT = 5.0  # seconds for another command, which needs a few milliseconds
+MAX_WAIT_SECONDS = 5.0  # seconds for another command, which needs a few milliseconds
 
 
 def recall(name: str) -> dict[str, Any]:
@@ -43,7 +43,7 @@ def changing(name: str) -> Iterator[dict[str, Any]]:
         # A lock that cannot be had leaves the tool forgetful, and no command without an answer.
         with contextlib.suppress(OSError, NotImplementedError):
             FOLDER.mkdir(exist_ok=True)
-            alone.enter_context(FileLock(FOLDER / f"{name}.lock", timeout=LONGEST_WAIT))
+            alone.enter_context(FileLock(FOLDER / f"{name}.lock", timeout=MAX_WAIT_SECONDS))
         table = recall(name)
         yield table
         with contextlib.suppress(OSError):

@@ -18,7 +18,7 @@ from course.curriculum import Day
 from course.desk.prose import Prose
 from course.judging.diagnosis import Search
 from course.judging.results import RUNNING, CheckResult, DayResult, counted
-from course.terminal.display import MARKS, MOST_PRINTED_LINES, printed, safe
+from course.terminal.display import MARKS, MAX_PRINTED_LINES, printed, safe
 
 LOOKING = "Looking for the misunderstanding."
 UNKNOWN = "No known mistake explains all of this."
@@ -27,14 +27,14 @@ PLAIN = re.compile(r"[\w.=-]+")  # what no shell asks to be quoted
 
 
 def verdict(
-    result: DayResult, most_printed: int = MOST_PRINTED_LINES, seed: int = 0
+    result: DayResult, max_printed: int = MAX_PRINTED_LINES, seed: int = 0
 ) -> RenderableType:
     """Show a day: each exercise with its core checks, the first failure in full, and, if none
     fails, what would make the day watertight.
 
     Args:
         result: the result of the day.
-        most_printed: the maximum number of shown lines that the learner's code printed.
+        max_printed: the maximum number of shown lines that the learner's code printed.
         seed: the seed of the inputs.
     """
     day = result.day
@@ -59,7 +59,7 @@ def verdict(
         lines += invitation(result, seed)
         lines += _running(result)
     if result.printed.strip():
-        lines += printed(result.printed, most_printed)
+        lines += printed(result.printed, max_printed)
     return Group(*lines)
 
 

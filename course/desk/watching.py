@@ -26,7 +26,7 @@ from course.judging.diagnosis import Search
 from course.judging.digests import verdict_digest
 from course.judging.judge import Judge
 from course.judging.results import DayResult, report_json
-from course.terminal.display import MOST_PRINTED_LINES
+from course.terminal.display import MAX_PRINTED_LINES
 from course.workers.checking import Checked, checking
 from course.workers.pool import WorkerPool
 
@@ -283,7 +283,7 @@ class Watch:
         excess = rows - (self._console.height - ROWS_BELOW)
         if excess <= 0 or not self._console.is_terminal:
             return whole
-        return verdict(result, max(0, MOST_PRINTED_LINES - excess), self._seed)
+        return verdict(result, max(0, MAX_PRINTED_LINES - excess), self._seed)
 
     def _hint(self) -> None:
         """One more hint on the first exercise that does not pass."""

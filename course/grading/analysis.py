@@ -144,8 +144,8 @@ def _looked_through(path: Path, day: int) -> dict[str, Any]:
     except UNPARSED:
         return nothing | {"unseen": True}
     try:
-        found = sorted(set(shortcuts(source, day)))
-        return {"shortcuts": found, "fingerprints": fingerprints(source), "unseen": False}
+        uses = sorted(set(shortcuts(source, day)))
+        return {"shortcuts": uses, "fingerprints": fingerprints(source), "unseen": False}
     except UNPARSED:
         return nothing | {"unseen": True}
 
@@ -168,7 +168,10 @@ def shortcuts(source: str, day: int) -> Iterator[tuple[int, str]]:
         if (
             any(".".join(parts[:end]) in forbidden for end in range(1, len(parts) + 1))
             or (len(parts) > 1 and parts[0] not in REFERENCES and parts[-1] in telling)
-            or (parts[-1] == "*" and any(one.startswith(name[:-1]) for one in ready_made))
+            or (
+                parts[-1] == "*"
+                and any(full_name.startswith(name[:-1]) for full_name in ready_made)
+            )
         ):
             yield line, name
 
@@ -208,9 +211,9 @@ def _uses(tree: ast.AST, meant: dict[str, str]) -> Iterator[tuple[int, str]]:
         elif (
             isinstance(node, ast.Call) and _dotted(node.func, meant) == "getattr" and node.args[1:]
         ):
-            name, wanted = _dotted(node.args[0], meant), node.args[1]
-            if isinstance(wanted, ast.Constant):
-                yield node.lineno, f"{name}.{wanted.value!s}"
+            name, attribute = _dotted(node.args[0], meant), node.args[1]
+            if isinstance(attribute, ast.Constant):
+                yield node.lineno, f"{name}.{attribute.value!s}"
             elif name.partition(".")[0] in roots:
                 yield node.lineno, f"{name}{COMPUTED}"
 
@@ -257,15 +260,15 @@ def _tokens(plain: str) -> Iterator[str]:
     return.
     """
     after_dot = False
-    for one in tokenize.generate_tokens(io.StringIO(plain).readline):
-        if one.type == token.NAME:
+    for lexeme in tokenize.generate_tokens(io.StringIO(plain).readline):
+        if lexeme.type == token.NAME:
             # An attribute is a library's name; any other may be renamed without thought.
-            yield one.string if keyword.iskeyword(one.string) or after_dot else "name"
-        elif one.type == token.NUMBER:
+            yield lexeme.string if keyword.iskeyword(lexeme.string) or after_dot else "name"
+        elif lexeme.type == token.NUMBER:
             yield "number"
-        elif one.type == token.OP:
-            yield one.string
-        after_dot = one.string == "."
+        elif lexeme.type == token.OP:
+            yield lexeme.string
+        after_dot = lexeme.string == "."
 
 
 class _Plain(ast.NodeTransformer):
@@ -276,8 +279,8 @@ class _Plain(ast.NodeTransformer):
 
     def __init__(self, tree: ast.AST) -> None:
         names = [node for node in ast.walk(tree) if isinstance(node, ast.Name)]
-        self._read = {one.id for one in names if isinstance(one.ctx, ast.Load)}
-        self._same = {getattr(one, "name", "") for one in ast.walk(tree) if _returns_it(one)}
+        self._read = {node.id for node in names if isinstance(node.ctx, ast.Load)}
+        self._same = {getattr(node, "name", "") for node in ast.walk(tree) if _returns_it(node)}
 
     def visit(self, node: ast.AST) -> Any:
         node = self.generic_visit(node)
@@ -309,14 +312,14 @@ class _Plain(ast.NodeTransformer):
         match node:
             case ast.IfExp(test=ast.Constant(value=value)):
                 return node.body if value else node.orelse
-            case ast.BinOp(left=one, op=ast.Add() | ast.Sub(), right=ast.Constant(value=0)):
-                return one
-            case ast.BinOp(left=one, op=ast.Mult() | ast.Div(), right=ast.Constant(value=1)):
-                return one
-            case ast.Call(func=ast.Name(id=name), args=[one]) if name in self._same:
-                return one
-            case ast.Call(func=ast.Lambda() as same, args=[one]) if _returns_it(same):
-                return one
+            case ast.BinOp(left=inner, op=ast.Add() | ast.Sub(), right=ast.Constant(value=0)):
+                return inner
+            case ast.BinOp(left=inner, op=ast.Mult() | ast.Div(), right=ast.Constant(value=1)):
+                return inner
+            case ast.Call(func=ast.Name(id=name), args=[inner]) if name in self._same:
+                return inner
+            case ast.Call(func=ast.Lambda() as same, args=[inner]) if _returns_it(same):
+                return inner
             case ast.Subscript(value=ast.Tuple(elts=inside) | ast.List(elts=inside)):
                 with contextlib.suppress(ValueError, TypeError, IndexError):
                     chosen: ast.expr = inside[ast.literal_eval(node.slice)]
@@ -365,7 +368,7 @@ def gather(cells: Sequence[str], exercises: Sequence[str]) -> list[tuple[int, in
     Returns:
         cells and half-open ranges of lines, in their order; none if no exercise is defined.
     """
-    statements = [one for number, cell in enumerate(cells) for one in _statements(number, cell)]
+    statements = [item for number, cell in enumerate(cells) for item in _statements(number, cell)]
     where = defaultdict(list)
     defined = {}
     for position, statement in enumerate(statements):
@@ -373,11 +376,11 @@ def gather(cells: Sequence[str], exercises: Sequence[str]) -> list[tuple[int, in
             where[name].append(position)
             if not statement.kind:
                 defined[name] = position
-    wanted = [defined[name] for name in exercises if name in defined]
-    if not wanted:
+    targets = [defined[name] for name in exercises if name in defined]
+    if not targets:
         return []
-    needed = _needed(statements, where, wanted)
-    needed |= {at for at, one in enumerate(statements) if one.kind in ("future", "star")}
+    needed = _needed(statements, where, targets)
+    needed |= {at for at, item in enumerate(statements) if item.kind in ("future", "star")}
     ordered = sorted(needed, key=lambda at: (statements[at].kind != "future", at))
     return list(dict.fromkeys(statements[at].span for at in ordered))  # two may share a line
 
@@ -419,11 +422,13 @@ def _statements(number: int, cell: str) -> list[_Statement]:
 
 def _statement(number: int, node: ast.stmt, lines: list[str]) -> _Statement:
     decorators: list[ast.expr] = getattr(node, "decorator_list", [])
-    first = min([node.lineno, *(one.lineno for one in decorators)]) - 1
+    first = min([node.lineno, *(decorator.lineno for decorator in decorators)]) - 1
     last = node.end_lineno or node.lineno
     table = symtable.symtable("\n".join(lines[first:last]), "cell", "exec")
     binds = {
-        one.get_name() for one in table.get_symbols() if one.is_assigned() or one.is_imported()
+        symbol.get_name()
+        for symbol in table.get_symbols()
+        if symbol.is_assigned() or symbol.is_imported()
     }
     uses = set(_outside(table))
     if isinstance(node, ast.AugAssign):
@@ -434,9 +439,9 @@ def _statement(number: int, node: ast.stmt, lines: list[str]) -> _Statement:
 def _outside(table: symtable.SymbolTable) -> Iterator[str]:
     """The names that a stretch of code takes from the top level, and those that are used there."""
     top = table.get_type() == "module"
-    for one in table.get_symbols():
-        if one.is_referenced() and (top or one.is_global()):
-            yield one.get_name()
+    for symbol in table.get_symbols():
+        if symbol.is_referenced() and (top or symbol.is_global()):
+            yield symbol.get_name()
     for inner in table.get_children():
         yield from _outside(inner)
 

@@ -142,15 +142,15 @@ class Cgroup:
 def available() -> tuple[Hierarchy | None, str]:
     """Where groups can be made, or None and the reason."""
     own = dict(_own_groups())
-    found = _version_2(own) or _version_1(own)
-    if found is None:
+    hierarchy = _version_2(own) or _version_1(own)
+    if hierarchy is None:
         return None, "no cgroup hierarchy with memory and pids that is ours to write to"
-    found.sweep()
+    hierarchy.sweep()
     try:
-        found.group(2**30, 16).end()
+        hierarchy.group(2**30, 16).end()
     except (OSError, NotEmpty) as error:
         return None, f"cgroups cannot be made: {error}"
-    return found, ""
+    return hierarchy, ""
 
 
 def _own_groups() -> list[tuple[str, str]]:

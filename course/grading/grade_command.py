@@ -52,7 +52,7 @@ SAID = {
     "refused": "in_progress",
     "grader_fault": "failed",
 }
-MOST_NAMED = 10  # learners in a sentence
+MAX_NAMED = 10  # learners in a sentence
 # How much learners learn about failures (see `Feedback`).
 FeedbackLevel = enum.StrEnum("FeedbackLevel", ["full", "discreet", "verdict"])
 
@@ -170,9 +170,9 @@ def grade(
     try:
         with sole_use(out):
             lacking = _missing_protections(unsafe, console) if unsafe or cluster is None else []
-            given = _read(partial(read_weights, days=chosen), weights, "--weights")
+            day_weights = _read(partial(read_weights, days=chosen), weights, "--weights")
             counting = _read(read_policy, policy, "--policy")
-            points = Weights(chosen, given, watertight, counting)
+            points = Weights(chosen, day_weights, watertight, counting)
             files, learners = _read(read_map, names, "--map") or ({}, {})
             members = _read(read_roster, roster, "--roster") or []
             sources = _sources(submissions, learners)
@@ -249,8 +249,8 @@ def _missing_protections(unsafe: bool, console: Console) -> list[str]:
         console.print(Text(words, "failed"))
         return [words]
     try:
-        with open_sandbox() as found:
-            return found.missing
+        with open_sandbox() as sandbox:
+            return sandbox.missing
     except NoSandbox as error:
         raise typer.BadParameter(
             f"There is no sandbox here. {error} Use --unsafe only for submissions that you trust."
@@ -278,18 +278,18 @@ def _pool(
 @contextlib.contextmanager
 def _shown(console: Console, total: int) -> Iterator[Callable[[LearnerResult, bool], None]]:
     """Show results as they come: in a progress bar in a terminal, otherwise a line each."""
-    told = TextColumn("[progress.description]{task.description}")
-    columns = (told, BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    description = TextColumn("[progress.description]{task.description}")
+    columns = (description, BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     progress = Progress(*columns, console=console, disable=not console.is_terminal)
     task = progress.add_task("Grading", total=total)
     count = 0
 
-    def done(result: LearnerResult, kept: bool) -> None:
+    def done(result: LearnerResult, reused: bool) -> None:
         nonlocal count
         count += 1
         progress.advance(task)
         if not console.is_terminal or result.verdict != "graded":
-            console.print(_line(f"{count}/{total}", result, kept))
+            console.print(_line(f"{count}/{total}", result, reused))
 
     with progress:
         try:
@@ -299,12 +299,12 @@ def _shown(console: Console, total: int) -> Iterator[Callable[[LearnerResult, bo
             raise
 
 
-def _line(count: str, result: LearnerResult, kept: bool) -> Text:
+def _line(count: str, result: LearnerResult, reused: bool) -> Text:
     passed = sum(day["status"] == "passed" for day in result.days)
     stars = sum(day["watertight"] for day in result.days)
     days = f"{passed} of {len(result.days)} days passed, {stars} watertight"
     words = {
-        "graded": days + (", graded before" if kept else ""),
+        "graded": days + (", graded before" if reused else ""),
         "nothing_found": "nothing found to grade: the learner's page says what was found",
         "refused": f"refused: {result.reason}",
         "grader_fault": f"not graded, through no fault of the learner: {result.reason}",
@@ -346,7 +346,9 @@ def _print_bound(console: Console, run: ClassRun, width: int) -> None:
 def _print_missing(console: Console, members: Sequence[Member], sources: Sequence[Source]) -> None:
     """Print the learners in the roster who handed in nothing."""
     systems = {source.learner: source.system for source in sources}
-    missing = [one.name or one.id for one in members if submission_of(one, systems) is None]
+    missing = [
+        member.name or member.id for member in members if submission_of(member, systems) is None
+    ]
     if missing:
         words = f"{len(missing)} of {len(members)} in the roster handed in nothing"
         console.print(_line_of(f"{words}: {_first(missing)} (roster.csv)."))
@@ -356,9 +358,9 @@ def _print_unknown(
     console: Console, policy: Policy, members: Sequence[Member], sources: Sequence[Source]
 ) -> None:
     """Print the learners in the policy who neither handed in anything nor are in the roster."""
-    known = {source.learner for source in sources}
-    known |= {named_as(one, policy.named) for one in members}
-    if unknown := sorted(policy.named - known):
+    names = {source.learner for source in sources}
+    names |= {named_as(member, policy.named) for member in members}
+    if unknown := sorted(policy.named - names):
         words = f"--policy names {_first(unknown)}, but no submission or roster has that name."
         console.print(_line_of(words))
 
@@ -366,20 +368,20 @@ def _print_unknown(
 def _print_unclear(console: Console, sources: Sequence[Source]) -> None:
     """Print the submissions whose learner is unclear, or may be two learners of one name."""
     lines = [
-        f"It is unclear whose submission {one.learner.removeprefix(UNCLEAR)} is: "
-        f"{' or '.join(one.unclear)}. It was graded separately."
-        for one in sources
-        if one.unclear
+        f"It is unclear whose submission {source.learner.removeprefix(UNCLEAR)} is: "
+        f"{' or '.join(source.unclear)}. It was graded separately."
+        for source in sources
+        if source.unclear
     ] + [
-        f"{one.learner} handed in under the numbers {_first(one.numbers)}, and the newest files count. "
+        f"{source.learner} handed in under the numbers {_first(source.numbers)}, and the newest files count. "
         "If these are two people, rename a folder."
-        for one in sources
-        if one.numbers
+        for source in sources
+        if source.numbers
     ]
-    for words in lines[:MOST_NAMED]:
+    for words in lines[:MAX_NAMED]:
         console.print(_line_of(words))
-    if len(lines) > MOST_NAMED:
-        console.print(f"And {len(lines) - MOST_NAMED} more: see the report.")
+    if len(lines) > MAX_NAMED:
+        console.print(f"And {len(lines) - MAX_NAMED} more: see the report.")
 
 
 def _print_unused(
@@ -406,8 +408,8 @@ def _print_returned(console: Console, returned: Sequence[Returned]) -> None:
 
 def _first(names: Sequence[str]) -> str:
     """The first of many names, and how many more there are."""
-    more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
-    return ", ".join(names[:MOST_NAMED]) + more
+    more = f" and {len(names) - MAX_NAMED} more" if len(names) > MAX_NAMED else ""
+    return ", ".join(names[:MAX_NAMED]) + more
 
 
 def _line_of(words: str) -> Text:

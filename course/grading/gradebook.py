@@ -73,7 +73,7 @@ class LearnerResult:
     @property
     def unseen(self) -> bool:
         """Whether a file could not be looked through for shortcuts and copies."""
-        return any(one.what == UNSEEN for one in self.review)
+        return any(shortcut.what == UNSEEN for shortcut in self.review)
 
     @property
     def lost_day(self) -> bool:
@@ -99,8 +99,8 @@ class LearnerResult:
             KeyError, TypeError: it is not what `as_json` makes.
         """
         kinds = {"review": Shortcut, "taken": FileNote, "ignored": FileNote}
-        items = {name: [kind(**one) for one in entry[name]] for name, kind in kinds.items()}
-        return cls(**{one.name: entry[one.name] for one in fields(cls)} | items)
+        items = {name: [kind(**values) for values in entry[name]] for name, kind in kinds.items()}
+        return cls(**{attribute.name: entry[attribute.name] for attribute in fields(cls)} | items)
 
 
 class Weights:
@@ -109,21 +109,21 @@ class Weights:
     def __init__(
         self,
         days: Iterable[Day],
-        given: Mapping[int, float] | None = None,
+        points: Mapping[int, float] | None = None,
         watertight: Fraction = Fraction(0),
         policy: Policy | None = None,
     ) -> None:
         """Take the days that are graded, in their order.
 
         Args:
-            given: points by a day's number, where it is not one.
+            points: points by a day's number, where it is not one.
             watertight: the part of an exercise's points that its watertight checks earn.
             policy: what counts beside the checks.
         """
         self.policy = policy or Policy()
         self.days = list(days)
         self.watertight = watertight
-        self._given = dict(given or {})
+        self._given = dict(points or {})
 
     def of(self, number: int) -> Fraction:
         """The points that all of a day gives."""
@@ -161,7 +161,9 @@ class Weights:
         an exercise that was skipped whole earns nothing.
         """
         exercises = BY_NUMBER[result["day"]].exercises
-        by_exercise = ([c for c in result["checks"] if c["exercise"] == one] for one in exercises)
+        by_exercise = (
+            [c for c in result["checks"] if c["exercise"] == exercise] for exercise in exercises
+        )
         earned = sum(map(self._earned, by_exercise), Fraction(0))
         return self.of(result["day"]) * earned / len(exercises)
 

@@ -63,12 +63,12 @@ class _Strict(yaml.SafeLoader):
 
 def _mapping(path: Path, example: str) -> dict[Any, Any]:
     try:
-        given = yaml.load(path.read_text(encoding="utf-8"), _Strict)
+        mapping = yaml.load(path.read_text(encoding="utf-8"), _Strict)
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
         raise ValueError(f"{path} cannot be read: {error}") from error
-    if not isinstance(given, dict):
+    if not isinstance(mapping, dict):
         raise ValueError(f"{path} should hold a mapping, such as `{example}`.")
-    return given
+    return mapping
 
 
 def read_weights(path: Path, days: list[Day]) -> dict[int, float]:
@@ -78,12 +78,12 @@ def read_weights(path: Path, days: list[Day]) -> dict[int, float]:
         ValueError: it does not, with the reason.
     """
     numbers = {day.number for day in days}
-    given = _mapping(path, "8: 2")
-    for number, points in given.items():
+    weights = _mapping(path, "8: 2")
+    for number, points in weights.items():
         if number not in numbers:
             raise ValueError(f"{path}: {number!r} is none of the days that are graded.")
         _demand_points(path, points, f"day {number}")
-    return given
+    return weights
 
 
 def read_policy(path: Path) -> Policy:
@@ -92,18 +92,22 @@ def read_policy(path: Path) -> Policy:
     Raises:
         ValueError: it is none, with the reason.
     """
-    given = _mapping(path, "late: 0.1")
-    if unknown := sorted(map(str, given.keys() - {"late", "excused", "points"})):
+    policy = _mapping(path, "late: 0.1")
+    if unknown := sorted(map(str, policy.keys() - {"late", "excused", "points"})):
         raise ValueError(f"{path}: {unknown[0]!r} is none of `late`, `excused` and `points`.")
-    late, excused, points = given.get("late", 0), given.get("excused", []), given.get("points", {})
+    late, excused, points = (
+        policy.get("late", 0),
+        policy.get("excused", []),
+        policy.get("points", {}),
+    )
     if type(late) not in (int, float) or not 0 <= late <= 1:
         raise ValueError(f"{path}: late must be a share from 0 to 1, got {late!r}")
     if not isinstance(excused, list) or not isinstance(points, dict):
         raise ValueError(f"{path}: excused must be a list of learners, and points a mapping.")
-    for learner, one in points.items():
-        _demand_points(path, one, str(learner))
-    by_hand = {composed(str(learner)): Fraction(str(one)) for learner, one in points.items()}
-    return Policy(Fraction(str(late)), {composed(str(one)) for one in excused}, by_hand)
+    for learner, value in points.items():
+        _demand_points(path, value, str(learner))
+    by_hand = {composed(str(learner)): Fraction(str(value)) for learner, value in points.items()}
+    return Policy(Fraction(str(late)), {composed(str(name)) for name in excused}, by_hand)
 
 
 def _demand_points(path: Path, points: object, whose: str) -> None:
@@ -120,15 +124,15 @@ def read_map(path: Path) -> tuple[dict[str, str], dict[str, str]]:
     Raises:
         ValueError: it is none, with the reason.
     """
-    given = {
+    mapping = {
         composed(str(name)): composed(str(means))
         for name, means in _mapping(path, "hw2.py: day02_attention.py").items()
     }
-    files = {name: means for name, means in given.items() if means in ANSWERS}
+    files = {name: means for name, means in mapping.items() if means in ANSWERS}
     for name, means in files.items():
         if Path(name).suffix.lower() != Path(means).suffix:
             raise ValueError(f"{path}: {name} and {means} must have the same ending.")
-    return files, {name: means for name, means in given.items() if name not in files}
+    return files, {name: means for name, means in mapping.items() if name not in files}
 
 
 def read_roster(path: Path) -> list[Member]:
@@ -142,7 +146,7 @@ def read_roster(path: Path) -> list[Member]:
             rows = list(csv.DictReader(file))
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise ValueError(f"{path} cannot be read: {error}") from error
-    known = [
+    table = [
         {
             (key or "").strip().lower(): composed(value)
             for key, value in row.items()
@@ -151,9 +155,9 @@ def read_roster(path: Path) -> list[Member]:
         for row in rows
     ]
     members = [
-        Member(*(row.get(name, "").strip() for name in ("id", "name", "group"))) for row in known
+        Member(*(row.get(name, "").strip() for name in ("id", "name", "group"))) for row in table
     ]
-    members = [one for one in members if one.id or one.name]
+    members = [member for member in members if member.id or member.name]
     if not members:
         raise ValueError(
             f"{path} should have a line `id,name,group`, and below it a line for each member."

@@ -66,10 +66,10 @@ FINISHING = 600.0  # seconds beyond which the job itself must be at fault
 
 # Runs with several mistakes at once that a submission is worth: they are on the grader's own time, and
 # wrong answers can be chosen so that each of them is tried. Points do not depend on them.
-MOST_RUNS = 600
+MAX_RUNS = 600
 
-MOST_FINGERPRINTS = 20_000  # of a file; an honest one has some hundred
-MOST_SHORTCUTS = 50
+MAX_FINGERPRINTS = 20_000  # of a file; an honest one has some hundred
+MAX_SHORTCUTS = 50
 
 
 @dataclass(frozen=True)
@@ -118,10 +118,10 @@ class Plan:
             beside: the sandbox, and what the result contains beside the verdicts.
         """
         run = (self.days, self.seed, self.device, self.unsafe, self.feedback.value, self.edition)
-        whole = hashlib.sha256(repr((run, beside)).encode())
+        hasher = hashlib.sha256(repr((run, beside)).encode())
         for name, data in sorted(files.items()):
-            whole.update(hashlib.sha256(name.encode()).digest() + hashlib.sha256(data).digest())
-        return whole.hexdigest()
+            hasher.update(hashlib.sha256(name.encode()).digest() + hashlib.sha256(data).digest())
+        return hasher.hexdigest()
 
 
 def grade_as_json(task: str) -> str:
@@ -151,7 +151,7 @@ def grade_as_json(task: str) -> str:
 def course_digest() -> str:
     """Return a digest of the whole course: what a grade depends on, beside the submission."""
     folders = (ROOT / "course", ROOT / "tests" / "days", ROOT / "variants")
-    code = (one for folder in folders for one in folder.rglob("*.py"))
+    code = (file for folder in folders for file in folder.rglob("*.py"))
     return digest_of(sorted([*ROOT.glob("*.py"), *code, KNOWN_MESSAGES]), environment())
 
 
@@ -188,11 +188,11 @@ def _file_of(day: Day, files: Collection[str]) -> str | None:
 def _found(message: dict[str, Any]) -> tuple[list[tuple[int, str]], list[int], bool]:
     """Return the shortcuts, fingerprints, and whether the analysis failed, from a worker's message."""
     shortcuts = [
-        (int(line), str(what)[:200]) for line, what in message["shortcuts"][:MOST_SHORTCUTS]
+        (int(line), str(what)[:200]) for line, what in message["shortcuts"][:MAX_SHORTCUTS]
     ]
     hashes = message["fingerprints"]
-    unseen = bool(message["unseen"]) or len(hashes) > MOST_FINGERPRINTS
-    return shortcuts, [int(one) % 2**48 for one in hashes[:MOST_FINGERPRINTS]], unseen
+    unseen = bool(message["unseen"]) or len(hashes) > MAX_FINGERPRINTS
+    return shortcuts, [int(value) % 2**48 for value in hashes[:MAX_FINGERPRINTS]], unseen
 
 
 class Grader:
@@ -211,11 +211,11 @@ class Grader:
             self._home = folder
             self._start = partial(Worker, serving="course.grading.analysis")
         else:
-            found = self._kept.enter_context(open_sandbox())
-            self._home, self._start = HOME, partial(SandboxedWorker, found)
-            self._sandbox = (found.groups is not None, found.filter is not None)
+            sandbox = self._kept.enter_context(open_sandbox())
+            self._home, self._start = HOME, partial(SandboxedWorker, sandbox)
+            self._sandbox = (sandbox.groups is not None, sandbox.filter is not None)
 
-    def grade(self, source: Source, known: str = "") -> LearnerResult | None:
+    def grade(self, source: Source, known_digest: str = "") -> LearnerResult | None:
         """Return the result of a submission, or None if its digest is known.
 
         Raises:
@@ -230,7 +230,7 @@ class Grader:
             taken = gathered(read, days, partial(self._gather, session))
             beside = (self._sandbox, source.late, taken.taken, taken.ignored)
             digest = self._plan.digest(taken.files, beside)
-            if digest == known:
+            if digest == known_digest:
                 return None
             about: dict[str, Any] = {
                 "late": source.late,
@@ -242,7 +242,7 @@ class Grader:
                 reason = nothing_found(taken, days)
                 return LearnerResult(source.learner, NOTHING_FOUND, reason=reason, **about)
             review, fingerprints = self._analyze(taken.files, session)
-            runs = MOST_RUNS
+            runs = MAX_RUNS
             rows = []
             for judge in self._judges:
                 verdict, spent, about_day = self._day_or_fault(judge, taken.files, session, runs)
@@ -306,23 +306,23 @@ class Grader:
     ) -> tuple[list[Shortcut], dict[str, list[int]]]:
         """Return the shortcuts and fingerprints found by static analysis, and the files where it failed."""
         numbers = {judge.day.stem: judge.day.number for judge in self._judges}
-        asked = {name: data for name, data in files.items() if Path(name).stem in numbers}
+        answers = {name: data for name, data in files.items() if Path(name).stem in numbers}
         review: list[Shortcut] = []
         unseen: list[Shortcut] = []
         fingerprints: dict[str, list[int]] = {}
-        for name, data in asked.items():
+        for name, data in answers.items():
             day, path = numbers[Path(name).stem], self._path(name)
             request = {"analyze": {name: [day, path]}}
-            found = self._ask(session, request, as_leaves({path: data}), _found)
-            if found is None or found[2]:
+            result = self._ask(session, request, as_leaves({path: data}), _found)
+            if result is None or result[2]:
                 unseen.append(Shortcut(day, 0, UNSEEN))
-            if found is not None:
-                review += [Shortcut(day, line, what) for line, what in found[0]]
-                fingerprints[name] = found[1]
+            if result is not None:
+                review += [Shortcut(day, line, what) for line, what in result[0]]
+                fingerprints[name] = result[1]
         return unseen + review, fingerprints
 
     def _day_or_fault(
-        self, judge: Judge, files: dict[str, bytes], session: WorkerSession, most_runs: int
+        self, judge: Judge, files: dict[str, bytes], session: WorkerSession, max_runs: int
     ) -> tuple[DayResult, int, dict[str, Any]]:
         """The verdict on one day, the runs that it took, and what else to say of it. A fault in the day's own
         checks or reference loses this day alone.
@@ -332,7 +332,7 @@ class Grader:
         """
         about: dict[str, Any] = {"handed_in": bool(_file_of(judge.day, files))}
         try:
-            verdict, spent = self._day(judge, files, session, most_runs)
+            verdict, spent = self._day(judge, files, session, max_runs)
             return verdict, spent, about | {"drawn_at": judge.redrawn if verdict.begun else {}}
         except (NotStarted, NotEmpty, OSError, MemoryError):
             raise
@@ -342,7 +342,7 @@ class Grader:
             return not_observed(judge, "skipped", f"{LOST}."), 0, about | {"fault": fault}
 
     def _day(
-        self, judge: Judge, files: dict[str, bytes], session: WorkerSession, most_runs: int
+        self, judge: Judge, files: dict[str, bytes], session: WorkerSession, max_runs: int
     ) -> tuple[DayResult, int]:
         """The verdict on one day, and how many runs with several mistakes at once its diagnosis took. What an
         earlier day has left behind in the process does not count.
@@ -359,7 +359,7 @@ class Grader:
         if self._plan.feedback == Feedback.verdict:
             exhaust(checked.run_there())
             return checked.result.without_words(), 0
-        spent = checked.look_in_batch(most_runs)
+        spent = checked.look_in_batch(max_runs)
         return checked.result, spent
 
     def _path(self, name: str) -> str:

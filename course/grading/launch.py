@@ -38,8 +38,8 @@ def _show(shown: dict[str, str]) -> None:
     libc = ctypes.CDLL(None, use_errno=True)
     _demand(libc.unshare(NEW_MOUNTS), "unshare")
     _demand(libc.mount(None, b"/", None, PRIVATE, None), "mount /")
-    for source, place in shown.items():
-        result = libc.mount(os.fsencode(source), os.fsencode(place), None, BIND, None)
+    for source, target in shown.items():
+        result = libc.mount(os.fsencode(source), os.fsencode(target), None, BIND, None)
         _demand(result, f"mount {source}")
 
 

@@ -20,7 +20,7 @@ from typing import Any, Protocol
 import psutil
 
 from course.grading.job import grade_as_json
-from course.workers.limits import MOST_MEMORY
+from course.workers.limits import MAX_MEMORY
 from training.cores import cores
 
 
@@ -117,7 +117,9 @@ class DaskPool:
             grade_as_json, task, pure=False, resources=self._resources, retries=0
         )
         done: Future[str] = Future()
-        future.add_done_callback(lambda one: done.set_result(one))  # hands on which, not what
+        future.add_done_callback(
+            lambda finished: done.set_result(finished)
+        )  # hands on which, not what
         return done
 
     def result(self, future: Future[str]) -> str:
@@ -137,7 +139,7 @@ class DaskPool:
 
 def processes_that_fit() -> int:
     """How many submissions this machine can grade at once, in cores and in memory."""
-    return max(1, min(cores(), int(psutil.virtual_memory().total // (1.2 * MOST_MEMORY))))
+    return max(1, min(cores(), int(psutil.virtual_memory().total // (1.2 * MAX_MEMORY))))
 
 
 @contextlib.contextmanager

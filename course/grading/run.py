@@ -29,9 +29,9 @@ from course.grading.reports import (
 from course.grading.reports.files import whole_file
 from course.grading.similarity import alike, like_what_is_given
 from course.grading.submission import Source
-from course.workers.limits import LONGEST_DAY
+from course.workers.limits import MAX_DAY_SECONDS
 
-MOST_TRIES = 3
+MAX_TRIES = 3
 OF_A_LEARNER = {"results": ".json", "feedback": ".html", "gradescope": ".json"}
 SEEDS = 2**31
 
@@ -56,7 +56,7 @@ class ClassRun:
 
     def longest(self, width: int) -> float:
         """Return the hours that grading takes at most, so many at once: if each uses all of its time."""
-        seconds = self.plan.computing + SLEEPING + LONGEST_DAY
+        seconds = self.plan.computing + SLEEPING + MAX_DAY_SECONDS
         return math.ceil(len(self.sources) / width) * seconds / 3600
 
     def path(self, learner: str) -> Path:
@@ -108,15 +108,17 @@ class ClassRun:
 
     def _unusual(self) -> list[str]:
         """Return which days were graded otherwise than planned, a sentence each."""
-        said: dict[str, None] = {}
+        sentences: dict[str, None] = {}
         for result in self.results():
             for day in result.days:
                 if "fault" in day:
-                    said[f"Day {day['day']} was not graded for some: {day['fault']}."] = None
+                    sentences[f"Day {day['day']} was not graded for some: {day['fault']}."] = None
                 for name, seed in day.get("drawn_at", {}).items():
                     words = f"{name} of day {day['day']} was graded with seed {seed}"
-                    said[f"{words}: its inputs cannot be drawn with seed {self.plan.seed}."] = None
-        return list(said)
+                    sentences[
+                        f"{words}: its inputs cannot be drawn with seed {self.plan.seed}."
+                    ] = None
+        return list(sentences)
 
     def put_aside(self, when: datetime) -> tuple[Path, int]:
         """Move the files of learners who are no longer in the class to a separate folder.
@@ -168,11 +170,11 @@ def grade_all(
             turn = at_work.pop(future)
             result = _outcome(future, turn, pool)
             if result is None:
-                kept = run.kept(turn.source.learner)
-                assert kept is not None
-                run.keep(kept)  # the weights may be others now
-                done(kept, True)
-            elif result.verdict == GRADER_FAULT and turn.tries < MOST_TRIES:
+                stored = run.kept(turn.source.learner)
+                assert stored is not None
+                run.keep(stored)  # the weights may be others now
+                done(stored, True)
+            elif result.verdict == GRADER_FAULT and turn.tries < MAX_TRIES:
                 again.append(turn)
             else:
                 run.keep(result)
@@ -183,11 +185,11 @@ def _begin(
     turn: _Turn, run: ClassRun, pool: GradingPool, resume: bool, at_work: dict[Future[str], _Turn]
 ) -> None:
     turn.tries += 1
-    kept = run.kept(turn.source.learner) if resume else None
+    stored = run.kept(turn.source.learner) if resume else None
     task = {
         "plan": run.plan.as_json(),
         "source": turn.source.as_json(),
-        "known": kept.digest if kept else "",
+        "known": stored.digest if stored else "",
     }
     at_work[pool.submit(json.dumps(task))] = turn
 
@@ -209,10 +211,10 @@ def _outcome(future: Future[str], turn: _Turn, pool: GradingPool) -> LearnerResu
 # --- What a run remembers -------------------------------------------------------------------------
 
 
-def seed_of(folder: Path, asked: int | None, resume: bool) -> int:
+def seed_of(folder: Path, chosen: int | None, resume: bool) -> int:
     """Return the seed asked for, or else that of the run to resume, or else a new one."""
-    if asked is not None:
-        return asked
+    if chosen is not None:
+        return chosen
     with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
         if resume:
             return int(json.loads((folder / "run.json").read_text(encoding="utf-8"))["seed"])

@@ -30,7 +30,7 @@ from packaging.requirements import Requirement
 from course.curriculum import DAYS, ROOT
 from course.grading import cgroups
 from course.grading.cgroups import Cgroup, Hierarchy
-from course.workers.limits import MOST_MEMORY, TOO_MUCH
+from course.workers.limits import MAX_MEMORY, TOO_MUCH
 from course.workers.worker import (
     OutOfMemory,
     Spawned,
@@ -46,9 +46,9 @@ HOME = "/learner"  # not below /home, which may be a link on the way to Python
 INSIDE = "/course"
 STAGE = "course-sandbox"
 
-MOST_PROCESSES = 64  # threads counted; an honest worker has three
+MAX_PROCESSES = 64  # threads counted; an honest worker has three
 ROOM = 64 * 2**20  # bytes that can be written, in each of the two folders and in one file
-MOST_FILES = 256  # open at once
+MAX_FILES = 256  # open at once
 ANSWERING = 60.0  # seconds in which something in the sandbox must have answered
 
 # The modules of ours that a worker imports: none of them reveals a right answer.
@@ -140,9 +140,12 @@ class Sandbox:
             argv += ["--size", str(ROOM), "--tmpfs", folder]
         within = [folder for folder in self.shown if Path(folder).is_relative_to(ROOT)]
         around = [folder for folder in self.shown if ROOT.is_relative_to(folder)]
-        allowed, others = _packages((*ALLOWED, "torch") if device else ALLOWED)
+        allowed, hidden_packages = _packages((*ALLOWED, "torch") if device else ALLOWED)
         for shown, hidden in (
-            ([one for one in self.shown if one not in within], [str(ROOT)] if around else []),
+            (
+                [source for source in self.shown if source not in within],
+                [str(ROOT)] if around else [],
+            ),
             (within, _package_folders()),
             (allowed, []),
         ):
@@ -150,7 +153,7 @@ class Sandbox:
                 argv += ["--ro-bind", self._place(path), path]
             for folder in hidden:
                 argv += ["--tmpfs", folder]
-        for package in others:
+        for package in hidden_packages:
             argv += ["--dir", package]
         for folder in ([str(ROOT)] if around else []) + _package_folders():
             argv += ["--remount-ro", folder]
@@ -170,7 +173,9 @@ class Sandbox:
         """Return where bubblewrap finds something that is shown."""
         if os.geteuid() != 0:
             return path
-        folder = next(one for one in reversed(self.shown) if Path(path).is_relative_to(one))
+        folder = next(
+            candidate for candidate in reversed(self.shown) if Path(path).is_relative_to(candidate)
+        )
         return str(Path(self.shown[folder], Path(path).relative_to(folder)))
 
 
@@ -201,22 +206,22 @@ def open_sandbox() -> Iterator[Sandbox]:
             missing.append(f"No seccomp filter ({error}): rare system calls stay open.")
         shown = {}
         for number, path in enumerate(_system_folders()):
-            place = folder / str(number)
-            place.mkdir()
-            shown[path] = str(place)
-        found = Sandbox(bubblewrap, shown, inside, groups, call_filter, missing)
-        _try(found)
-        yield found
+            target = folder / str(number)
+            target.mkdir()
+            shown[path] = str(target)
+        sandbox = Sandbox(bubblewrap, shown, inside, groups, call_filter, missing)
+        _try(sandbox)
+        yield sandbox
 
 
 def in_words() -> Iterator[str]:
     """What other people's work can be graded behind on this machine, in a sentence or several."""
     try:
-        with open_sandbox() as found:
-            groups = f", cgroups version {found.groups.version}" if found.groups else ""
-            calls = ", a filter of system calls" if found.filter else ""
+        with open_sandbox() as sandbox:
+            groups = f", cgroups version {sandbox.groups.version}" if sandbox.groups else ""
+            calls = ", a filter of system calls" if sandbox.filter else ""
             yield f"bubblewrap{groups}{calls}"
-            yield from found.missing
+            yield from sandbox.missing
     except NoSandbox as error:
         yield f"none, and only grading needs it: {error}"
 
@@ -229,15 +234,15 @@ def _sweep() -> None:
             shutil.rmtree(folder, ignore_errors=True)
 
 
-def _try(found: Sandbox) -> None:
+def _try(sandbox: Sandbox) -> None:
     """Start something in the sandbox: only that shows whether it works.
 
     Raises:
         NoSandbox: they do not.
     """
-    group = found.groups.group(MOST_MEMORY, MOST_PROCESSES) if found.groups else None
+    group = sandbox.groups.group(MAX_MEMORY, MAX_PROCESSES) if sandbox.groups else None
     try:
-        with found.launch(group, "cpu") as (command, inherited):
+        with sandbox.launch(group, "cpu") as (command, inherited):
             done = subprocess.run(
                 [*command, sys.executable, "-I", "-S", "-c", "print('isolated')"],
                 stdin=subprocess.DEVNULL,
@@ -254,16 +259,16 @@ def _try(found: Sandbox) -> None:
         if group is not None:
             group.end()
     if done.stdout != "isolated\n":
-        said = " ".join(done.stderr.split())[:300]
-        raise NoSandbox(f"bubblewrap does not work here: {said or 'it says nothing'}.")
+        output = " ".join(done.stderr.split())[:300]
+        raise NoSandbox(f"bubblewrap does not work here: {output or 'it says nothing'}.")
 
 
 class SandboxedWorker(Worker):
     """A worker in the sandbox. It is asked and heard like any other."""
 
-    def __init__(self, found: Sandbox, device: str | None) -> None:
-        self._group = found.groups.group(MOST_MEMORY, MOST_PROCESSES) if found.groups else None
-        self._found = found
+    def __init__(self, sandbox: Sandbox, device: str | None) -> None:
+        self._group = sandbox.groups.group(MAX_MEMORY, MAX_PROCESSES) if sandbox.groups else None
+        self._found = sandbox
         self._starved = False
         super().__init__(device, "course.grading.analysis")
 
@@ -295,10 +300,10 @@ class SandboxedWorker(Worker):
     def _look_at_memory(self) -> None:
         if self._group is None:  # else the system itself watches
             used = 0
-            for one in self._processes():
+            for process in self._processes():
                 with contextlib.suppress(psutil.Error):
-                    used += one.memory_info().rss
-            if used > MOST_MEMORY:
+                    used += process.memory_info().rss
+            if used > MAX_MEMORY:
                 self.end()
                 raise OutOfMemory(TOO_MUCH)
 
@@ -313,8 +318,8 @@ class SandboxedWorker(Worker):
         if self._group is None:
             states = list(super()._threads())
         else:
-            states = [one for each in self._group.processes() for one in thread_states(each)]
-        yield from (one.replace("T", "S") for one in states)  # here one may have stopped itself
+            states = [state for each in self._group.processes() for state in thread_states(each)]
+        yield from (state.replace("T", "S") for state in states)  # here one may have stopped itself
 
     def _processes(self) -> list[psutil.Process]:
         first = self._process.process
@@ -344,12 +349,12 @@ def _system_folders() -> tuple[str, ...]:
     libraries = [path for path in ("/bin", "/lib", "/lib64") if not Path(path).is_symlink()]
     prefixes = ("/usr", sys.base_prefix)
     installed = [
-        path for one in prefixes for end in ("bin", "lib*") for path in Path(one).glob(end)
+        path for prefix in prefixes for end in ("bin", "lib*") for path in Path(prefix).glob(end)
     ]
     drivers = [*Path("/usr/local").glob("cuda*"), *Path("/usr/local").glob("nvidia*")]
     environment = [sys.prefix] if sys.prefix != sys.base_prefix else []
-    wanted: list[str | Path] = [*installed, *libraries, *drivers, *environment, *packages]
-    folders = {Path(path).resolve() for path in wanted if Path(path).is_dir()} - {ROOT}
+    paths: list[str | Path] = [*installed, *libraries, *drivers, *environment, *packages]
+    folders = {Path(path).resolve() for path in paths if Path(path).is_dir()} - {ROOT}
     return tuple(
         str(folder)
         for folder in sorted(folders)
@@ -368,11 +373,13 @@ def _package_folders() -> list[str]:
     """The folders of what is installed beside the standard library, for any Python that is visible."""
     prefixes = {"/usr", "/usr/local", sys.base_prefix, sys.prefix}
     patterns = ("lib*/py*/site-packages", "lib*/py*/dist-packages")
-    found = {path for one in prefixes for end in patterns for path in Path(one).glob(end)}
-    found |= {Path(sysconfig.get_path("purelib")), Path(sysconfig.get_path("platlib"))}
-    real = sorted({path.resolve() for path in found if path.is_dir()})
-    shown = [path for path in real if any(path.is_relative_to(one) for one in _system_folders())]
-    return [str(one) for one in shown if not any(other in one.parents for other in shown)]
+    folders = {path for prefix in prefixes for end in patterns for path in Path(prefix).glob(end)}
+    folders |= {Path(sysconfig.get_path("purelib")), Path(sysconfig.get_path("platlib"))}
+    real = sorted({path.resolve() for path in folders if path.is_dir()})
+    shown = [
+        path for path in real if any(path.is_relative_to(folder) for folder in _system_folders())
+    ]
+    return [str(path) for path in shown if not any(other in path.parents for other in shown)]
 
 
 @functools.cache
@@ -381,23 +388,27 @@ def _packages(distributions: tuple[str, ...]) -> tuple[list[str], list[str]]:
 
     Of these an empty folder remains, so that an import that an answer does not use changes nothing.
     """
-    allowed, waiting, seen = set(), [*map(Requirement, distributions)], set()
+    allowed, waiting, visited = set(), [*map(Requirement, distributions)], set()
     while waiting:
-        one = waiting.pop()
-        if str(one) in seen:
+        requirement = waiting.pop()
+        if str(requirement) in visited:
             continue
-        seen.add(str(one))
+        visited.add(str(requirement))
         with contextlib.suppress(importlib.metadata.PackageNotFoundError):
-            found = importlib.metadata.distribution(one.name)
-            allowed |= {found.locate_file(file.parts[0]) for file in found.files or ()}
-            needed = map(Requirement, found.requires or ())
-            extras = [{"extra": extra} for extra in one.extras or {""}]
+            distribution = importlib.metadata.distribution(requirement.name)
+            allowed |= {
+                distribution.locate_file(file.parts[0]) for file in distribution.files or ()
+            }
+            needed = map(Requirement, distribution.requires or ())
+            extras = [{"extra": extra} for extra in requirement.extras or {""}]
             waiting += [r for r in needed if not r.marker or any(map(r.marker.evaluate, extras))]
     folders = {Path(sysconfig.get_path(name)).resolve() for name in ("purelib", "platlib")}
     here = sorted(path for folder in folders for path in folder.iterdir())
     real = {Path(str(path)).resolve() for path in allowed}
-    others = [one for one in here if one not in real and one.is_dir() and one.name.isidentifier()]
-    return [str(one) for one in here if one in real], list(map(str, others))
+    hidden = [
+        path for path in here if path not in real and path.is_dir() and path.name.isidentifier()
+    ]
+    return [str(path) for path in here if path in real], list(map(str, hidden))
 
 
 def _links() -> list[str]:
@@ -405,7 +416,7 @@ def _links() -> list[str]:
     files."""
     argv = []
     ways = ("/bin", "/lib", "/lib64", sys.executable, sys.prefix, sys.base_prefix)
-    for link, target in {one: end for way in ways for one, end in _links_on(way)}.items():
+    for link, target in {source: end for way in ways for source, end in _links_on(way)}.items():
         if not any(Path(link).is_relative_to(folder) for folder in _system_folders()):
             argv += ["--symlink", target, link]
     for path in ("/etc/ld.so.cache", "/etc/alternatives"):
@@ -415,12 +426,12 @@ def _links() -> list[str]:
 
 def _links_on(way: str) -> Iterator[tuple[str, str]]:
     """Every link that is met on the way to a file, and what it points to."""
-    here, left = Path("/"), [*Path(way).parts[1:]]
-    while left:
-        step = here / left.pop(0)
+    here, remaining = Path("/"), [*Path(way).parts[1:]]
+    while remaining:
+        step = here / remaining.pop(0)
         if step.is_symlink():
             yield str(step), str(step.readlink())
-            here, left = Path("/"), [*(here / step.readlink()).parts[1:], *left]
+            here, remaining = Path("/"), [*(here / step.readlink()).parts[1:], *remaining]
         else:
             here = step.parent.parent if step.name == ".." else step
 
@@ -442,14 +453,14 @@ def _limits(device: str, grouped: bool) -> dict[str, int]:
     limits = {
         "RLIMIT_CORE": 0,
         "RLIMIT_FSIZE": ROOM,
-        "RLIMIT_NOFILE": MOST_FILES,
+        "RLIMIT_NOFILE": MAX_FILES,
         "RLIMIT_MEMLOCK": 2**20,
         "RLIMIT_MSGQUEUE": 0,
     }
     if device == "cpu":  # a GPU's driver reserves far more than it uses
-        limits["RLIMIT_DATA"] = MOST_MEMORY
+        limits["RLIMIT_DATA"] = MAX_MEMORY
     if not grouped:  # counted for all of this user's processes together
-        limits["RLIMIT_NPROC"] = 4 * MOST_PROCESSES
+        limits["RLIMIT_NPROC"] = 4 * MAX_PROCESSES
     return limits
 
 

@@ -33,13 +33,13 @@ from course.references.editions import stub_of
 Array = np.ndarray[Any, Any]
 _File = tuple[int, Array]
 
-FEWEST = 6  # learners of whom a median says something
-LEAST_WEIGHT = 40.0  # of what the smaller of two has: a few lines prove nothing
-LEAST_SHARE = 0.5  # of all days together
+MIN_LEARNERS = 6  # learners of whom a median says something
+MIN_WEIGHT = 40.0  # of what the smaller of two has: a few lines prove nothing
+MIN_SHARE = 0.5  # of all days together
 NEARLY_ALL = 0.8  # of the smaller file of a day
 # Iglewicz and Hoaglin 1993: a modified z-score beyond which a value is taken for an outlier.
 OUTLYING = 3.5
-LEAST_SPREAD = 0.03  # in a class of very even answers, every small difference would be one
+MIN_SPREAD = 0.03  # in a class of very even answers, every small difference would be one
 COLUMNS = (
     4096  # of a table of fingerprints: a class with many needs no more memory, only more tables
 )
@@ -48,8 +48,8 @@ SOLUTION, STUB = "the worked solution", "the stub"
 # How much of what the solution has beyond the stub is in a day's file.
 LIKE_THE_SOLUTION = 0.8
 LIKE_THE_STUB = 0.9
-FEWEST_PRINTS = 20  # in common on all such days: one line can be written in one way only
-FEWEST_IN_THE_SAME = 10  # in code that is the same to the names
+MIN_COMMON_PRINTS = 20  # in common on all such days: one line can be written in one way only
+MIN_IDENTICAL_PRINTS = 10  # in code that is the same to the names
 
 
 def alike(results: Callable[[], Iterator[LearnerResult]], days: list[Day]) -> list[Alike]:
@@ -65,17 +65,17 @@ def alike(results: Callable[[], Iterator[LearnerResult]], days: list[Day]) -> li
         for day in days:
             files[day.number].append(_file(result, day))
     groups = _joined([*_same_code(names, files), *_similar(names, files)]) if names else []
-    return sorted(groups, key=lambda one: (-one.share, -len(one.learners), one.learners))
+    return sorted(groups, key=lambda group: (-group.share, -len(group.learners), group.learners))
 
 
 def _same_code(names: list[str], files: Mapping[int, list[_File]]) -> Iterator[Alike]:
     """For each day those whose code is the same, names and all, comments and layout aside."""
     for number, of_day in files.items():
         having = defaultdict(list)
-        for learner, (whole, _) in zip(names, of_day, strict=True):
-            having[whole].append(learner)
-        for whole, learners in having.items():
-            if whole and len(learners) > 1:
+        for learner, (digest, _) in zip(names, of_day, strict=True):
+            having[digest].append(learner)
+        for digest, learners in having.items():
+            if digest and len(learners) > 1:
                 yield Alike(learners, [number], [number], 1.0)
 
 
@@ -94,10 +94,10 @@ def _similar(names: list[str], files: Mapping[int, list[_File]]) -> Iterator[Ali
         smaller += _smaller(weights)
     first = np.triu(np.ones((learners, learners), dtype=bool), k=1)
     share = shared / np.maximum(smaller, 1e-9)
-    pairs = first & (smaller >= LEAST_WEIGHT) & (learners >= FEWEST)
+    pairs = first & (smaller >= MIN_WEIGHT) & (learners >= MIN_LEARNERS)
     outlying = pairs & (share > _limit(share[pairs]))
-    for i, j in np.argwhere(outlying | (first & (nearly >= FEWEST_PRINTS))).tolist():
-        on = [number for number, one in close.items() if one[i, j]]
+    for i, j in np.argwhere(outlying | (first & (nearly >= MIN_COMMON_PRINTS))).tolist():
+        on = [number for number, matrix in close.items() if matrix[i, j]]
         how_much = share[i, j] if outlying[i, j] else nearly[i, j] / of_these[i, j]
         yield Alike([names[i], names[j]], on, [], round(float(how_much), 3))
 
@@ -113,16 +113,18 @@ def _joined(groups: Iterable[Alike]) -> list[Alike]:
     """Draw those together that have a learner in common."""
     apart: list[Alike] = []
     for group in groups:
-        touching = [one for one in apart if not set(one.learners).isdisjoint(group.learners)]
-        apart = [one for one in apart if one not in touching]
+        touching = [
+            earlier for earlier in apart if not set(earlier.learners).isdisjoint(group.learners)
+        ]
+        apart = [earlier for earlier in apart if earlier not in touching]
         apart.append(functools.reduce(_both, touching, group))
     return apart
 
 
-def _both(one: Alike, other: Alike) -> Alike:
-    lists = ((one.learners, other.learners), (one.days, other.days), (one.same, other.same))
+def _both(group: Alike, other: Alike) -> Alike:
+    lists = ((group.learners, other.learners), (group.days, other.days), (group.same, other.same))
     learners, days, same = (sorted({*a, *b}) for a, b in lists)
-    return Alike(learners, days, same, max(one.share, other.share))
+    return Alike(learners, days, same, max(group.share, other.share))
 
 
 def _limit(shares: Array) -> float:
@@ -130,8 +132,8 @@ def _limit(shares: Array) -> float:
     if not len(shares):
         return 1.0
     median = float(np.median(shares))
-    spread = max(float(np.median(np.abs(shares - median))), LEAST_SPREAD)
-    return max(LEAST_SHARE, median + OUTLYING * spread / 0.6745)
+    spread = max(float(np.median(np.abs(shares - median))), MIN_SPREAD)
+    return max(MIN_SHARE, median + OUTLYING * spread / 0.6745)
 
 
 def _shared(rows: list[Array]) -> tuple[Array, Array]:
@@ -162,8 +164,8 @@ def like_what_is_given(
     results: Callable[[], Iterator[LearnerResult]], days: list[Day]
 ) -> list[Given]:
     """The submissions that are the worked solution or the stub, or nearly; the first before the others."""
-    found = [one for result in results() for one in _like_given(result, days)]
-    return sorted(found, key=lambda one: (one.what != SOLUTION, -one.share, one.learner))
+    matches = [match for result in results() for match in _like_given(result, days)]
+    return sorted(matches, key=lambda match: (match.what != SOLUTION, -match.share, match.learner))
 
 
 def _like_given(result: LearnerResult, days: list[Day]) -> Iterator[Given]:
@@ -180,7 +182,7 @@ def _like_given(result: LearnerResult, days: list[Day]) -> Iterator[Given]:
             shares[STUB][day.number] = (len(prints & stub), len(prints | stub))
     for what, by_day in shares.items():
         common, together = (sum(numbers) for numbers in zip(*by_day.values(), strict=True))
-        if what == STUB or common >= FEWEST_PRINTS:
+        if what == STUB or common >= MIN_COMMON_PRINTS:
             yield Given(result.learner, what, sorted(by_day), round(common / together, 3))
 
 
@@ -199,10 +201,10 @@ def _given(day: Day) -> tuple[set[int], set[int]]:
 
 def _file(result: LearnerResult, day: Day) -> _File:
     """Of a day's file the hash of all its code, if that is long, and the prints that the course lacks."""
-    whole, *prints = _prints(result, day) or [0]
+    digest, *prints = _prints(result, day) or [0]
     stub, solution = _given(day)
     own = set(prints) - stub
-    return whole * (len(own) >= FEWEST_IN_THE_SAME), np.array([*own - solution], np.int64)
+    return digest * (len(own) >= MIN_IDENTICAL_PRINTS), np.array([*own - solution], np.int64)
 
 
 def _prints(result: LearnerResult, day: Day) -> list[int]:

@@ -16,7 +16,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from course.checks.observation import CARRIED, LONGEST_NAME, Leaf, Raised
+from course.checks.observation import CARRIED, MAX_NAME_LENGTH, Leaf, Raised
 
 TYPES = {"None", "bool", "int", "float", "str", "numpy.ndarray", "torch.Tensor", "a NumPy number"}
 CONTAINER = re.compile(r"(tuple|list|dict) of \d{1,3}")
@@ -25,7 +25,7 @@ DTYPES = CARRIED | {"bfloat16", "complex64", "complex128", "object"}
 OTHER_DTYPE = "another dtype"
 DEVICES = {"cpu", "cuda", "mps", "practice"}
 OTHER_DEVICE = "another device"
-MOST_SIZES, LARGEST_SIZE = 5, 999  # of a shape that is reported
+MAX_SIZES, MAX_SIZE = 5, 999  # of a shape that is reported
 
 KNOWN_MESSAGES = Path(__file__).with_name("known_messages.txt")
 EXCEPTIONS = {
@@ -37,8 +37,8 @@ OTHER_EXCEPTION = "An exception"
 NO_TORCH = "torch is not available when days 1 to 7 are graded: they are written in NumPy alone."
 ABSENT = ("AttributeError", "ImportError", "ModuleNotFoundError")
 OF_TORCH = re.compile(r"(module|No module named|cannot import name '\w+' from) '(torch[\w.]*)'")
-LONGEST_LINE = 200  # characters of a line of the submission
-MOST_LINES = 2
+MAX_LINE_LENGTH = 200  # characters of a line of the submission
+MAX_LINES = 2
 
 # In an exception's words: a name between quotes, a function's name, a dtype as torch calls it, numbers.
 QUOTED = re.compile(r"'([^'\n]{1,60})'")
@@ -49,16 +49,16 @@ DTYPE = re.compile(
 )
 CHARACTER = re.compile(r"U\+[0-9A-F]{4,6}")
 NUMBERS = re.compile(r"-?\d+(\.\d+)?(, ?-?\d+)*,?")
-LONGEST_NUMBER = 3  # digits; a size or an index has no more
-MOST_NUMBERS = 8
-MOST_SIGNS = 3  # in quotes, that are not letters or digits: `<=`, `numpy.linalg.norm`
+MAX_DIGITS = 3  # digits; a size or an index has no more
+MAX_NUMBERS = 8
+MAX_SIGNS = 3  # in quotes, that are not letters or digits: `<=`, `numpy.linalg.norm`
 
 
 def closed_leaf(leaf: Leaf) -> Leaf:
     """Return a leaf of an observation with its kind in words from closed lists."""
     known_type = leaf.type in TYPES or CONTAINER.fullmatch(leaf.type)
     shape = leaf.shape
-    if shape and (len(shape) > MOST_SIZES or max(shape) > LARGEST_SIZE):
+    if shape and (len(shape) > MAX_SIZES or max(shape) > MAX_SIZE):
         shape = None
     return replace(
         leaf,
@@ -80,11 +80,11 @@ def closed_raised(raised: Raised, source: str, stub: str) -> Raised:
     lines = source.splitlines()
     frames, made = (
         [
-            (line, _function_at(lines, line), lines[line - 1].strip()[:LONGEST_LINE])
+            (line, _function_at(lines, line), lines[line - 1].strip()[:MAX_LINE_LENGTH])
             for line, _, _ in places
             if 1 <= line <= len(lines)
         ]
-        for places in (raised.frames[-MOST_LINES:], raised.cpu_line)
+        for places in (raised.frames[-MAX_LINES:], raised.cpu_line)
     )
     names = _names_in("\n".join([stub, *(text for _, _, text in frames)]))
     kind = raised.kind if raised.kind in EXCEPTIONS else OTHER_EXCEPTION
@@ -108,9 +108,9 @@ def is_known(message: str, names: Collection[str]) -> bool:
     return (
         pattern(message) in known()
         and all(part in names or part in _WORDS or part.isdecimal() for part in parts)
-        and all(len(one) <= MOST_SIGNS for one in signs)
-        and len(numbers) <= MOST_NUMBERS
-        and all(len(number) <= LONGEST_NUMBER for number in numbers)
+        and all(len(one) <= MAX_SIGNS for one in signs)
+        and len(numbers) <= MAX_NUMBERS
+        and all(len(number) <= MAX_DIGITS for number in numbers)
     )
 
 
@@ -138,7 +138,7 @@ def _function_at(lines: Sequence[str], line: int) -> str:
         if text.strip() and _indentation(text) < depth:
             depth = _indentation(text)
             if found := re.match(r"\s*(?:async )?def (\w+)", text):
-                return found[1][:LONGEST_NAME]
+                return found[1][:MAX_NAME_LENGTH]
     return ""
 
 

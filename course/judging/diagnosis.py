@@ -30,7 +30,7 @@ from course.references.editions import names_used_by
 
 PATIENCE = 5.0  # seconds of CPU time after which the search gives up
 # Maximum number of runs with several mistakes at once for an answer in a batch, on any machine.
-MOST_RUNS = 300
+MAX_RUNS = 300
 
 # Exceptions of a name that is not there: no known wrong answer has one, and the message says all.
 NAMELESS = ("NameError", "UnboundLocalError", "ImportError", "ModuleNotFoundError")
@@ -38,9 +38,9 @@ NAMELESS = ("NameError", "UnboundLocalError", "ImportError", "ModuleNotFoundErro
 SLIPS = ("AttributeError", "TypeError")
 
 # Failing checks that a mistake must fully explain before it is reported beside an unknown mistake.
-FEWEST_CHECKS = 2
+MIN_CHECKS = 2
 # Checks that only one of two mistakes fails, and in which the run with both differs from that one's.
-MOST_SURPRISES = 2
+MAX_SURPRISES = 2
 
 # A piece of work: a comparison, or a run with several mistakes at once.
 COMPARED, RAN = False, True
@@ -129,14 +129,14 @@ class Search:
         """Do the same, a piece at each step."""
         return self._resumed(PATIENCE, math.inf)
 
-    def look_in_batch(self, most_runs: int = MOST_RUNS) -> int:
+    def look_in_batch(self, max_runs: int = MAX_RUNS) -> int:
         """Search within a number of runs, so that the result is the same on every machine.
 
         Returns:
             the number of runs with several mistakes at once that this took.
         """
         before = self.runs
-        for _ in self._resumed(math.inf, max(1, min(most_runs, MOST_RUNS))):
+        for _ in self._resumed(math.inf, max(1, min(max_runs, MAX_RUNS))):
             pass
         return self.runs - before
 
@@ -372,7 +372,7 @@ class Search:
             for (one, other), count in list(surprises.items()):
                 alone = (one in guilty) != (other in guilty)
                 count += alone and one not in explaining and other not in explaining
-                if (not alone and one not in guilty) or count > MOST_SURPRISES:
+                if (not alone and one not in guilty) or count > MAX_SURPRISES:
                     del surprises[one, other]
                 else:
                     surprises[one, other] = count
@@ -453,7 +453,7 @@ class Search:
                     shown[one].add(check.name)
         if shown:
             one, names = max(shown.items(), key=lambda entry: len(entry[1]))
-            if len(names) >= FEWEST_CHECKS:
+            if len(names) >= MIN_CHECKS:
                 others = (check for check, mistakes in explaining.items() if one not in mistakes)
                 core = tuple(check.name for check in others if check.tier == CORE)
                 self.partly[exercise] = PartialDiagnosis(one, frozenset(names), core)

@@ -8,10 +8,10 @@ from course.checks.arrays import as_numpy, dtype_of, is_array
 from course.checks.seeing import named_values
 
 FEW = 16  # whole numbers that can be copied by hand
-MOST_ENTRIES = 20  # of a dict whose contents are named
+MAX_ENTRIES = 20  # of a dict whose contents are named
 # Of inputs that are named: two lines of a terminal of 80, in which a message stands six columns in.
-MOST_CHARACTERS = 132
-LONGEST_VALUE = 100  # characters of one that is quoted; a longer one is described by its size
+MAX_CHARACTERS = 132
+MAX_VALUE_LENGTH = 100  # characters of one that is quoted; a longer one is described by its size
 
 
 def in_words(inputs: dict[str, Any]) -> str:
@@ -19,14 +19,14 @@ def in_words(inputs: dict[str, Any]) -> str:
     given: list[str] = []
     for name, value in inputs.items():
         for inner, item in value.items() if isinstance(value, dict) else [(name, value)]:
-            many = isinstance(item, dict) and len(item) > MOST_ENTRIES
+            many = isinstance(item, dict) and len(item) > MAX_ENTRIES
             given += [f"{inner} (a dict of {len(item)})"] if many else _shapes(inner, item)
     names = list(dict.fromkeys(given))
     told = [
         f"Inputs: {', '.join(names)}.",
         *(_some(names, n) for n in range(len(names) - 1, 0, -1)),
     ]
-    return next((text for text in told if len(text) <= MOST_CHARACTERS), told[-1]) if names else ""
+    return next((text for text in told if len(text) <= MAX_CHARACTERS), told[-1]) if names else ""
 
 
 def _some(names: list[str], count: int) -> str:
@@ -37,7 +37,7 @@ def _shapes(name: str, value: Any) -> list[str]:
     if isinstance(value, tuple | list) and not any(is_array(item) for item in value):
         if all(isinstance(item, int | float) for item in value):
             told = f"{list(value)}"
-            short = len(told) <= LONGEST_VALUE
+            short = len(told) <= MAX_VALUE_LENGTH
             return [f"{name} = {told}" if short else f"{name} ({len(value)} numbers)"]
         return [line for i, item in enumerate(value) for line in _shapes(f"{name}[{i}]", item)]
     return [f"{path} {_in_short(item)}" for path, item in named_values(value, name)]
@@ -49,6 +49,6 @@ def _in_short(value: Any) -> str:
         return f"= {value}"
     array = as_numpy(value)
     told = f"{array.tolist()}" if array.dtype.kind in "biu" and array.size <= FEW else ""
-    if told and len(told) <= LONGEST_VALUE:
+    if told and len(told) <= MAX_VALUE_LENGTH:
         return f"= {told}"
     return f"{array.shape} {dtype_of(value)}"

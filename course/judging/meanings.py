@@ -31,7 +31,7 @@ NO_NAME = re.compile(r"name '(\w+)' is not defined")
 
 # Each of these sentences is claimed only where it is true of every entry, to the tolerance itself, of more
 # numbers than could be so by chance, and where what it prints differs.
-FEWEST = 4
+MIN_SIZE = 4
 SAME = 1e-3  # of what is the same, as it is printed
 
 
@@ -50,7 +50,7 @@ def meaning_of_numbers(yours: Array, right: Array, tolerance: float) -> str:
             f"It is nearly right: the largest error, {worst:.2g}, is "
             f"{'a little more than' if times < 1.5 else much} the allowed rounding error."
         )
-    if yours.size < FEWEST:
+    if yours.size < MIN_SIZE:
         return ""
     wrong = np.abs(gaps) > tolerance
     middle = float(np.median(gaps))

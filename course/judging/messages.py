@@ -20,10 +20,10 @@ from course.judging.meanings import meaning_of_exception, meaning_of_flags, mean
 
 Array = np.ndarray[Any, Any]
 
-LONGEST = 200  # characters of words that differ
+MAX_QUOTED = 200  # characters of words that differ
 DIGITS = (5, 8, 12, 17)  # of a real number: as few as tell two apart
-MOST_KEYS = 4  # of a dict that are named
-MOST_NAMED = 2  # checks or parts that a sentence names
+MAX_KEYS = 4  # of a dict that are named
+MAX_NAMED = 2  # checks or parts that a sentence names
 BEFORE = 40  # of these, how many where they do not yet
 
 
@@ -139,8 +139,8 @@ def something_else(unexplained: Sequence[str]) -> list[str]:
     """Return the sentence that accompanies a mistake that does not explain these failing core checks."""
     if not unexplained:
         return []
-    first = " and ".join(f"`{name}`" for name in unexplained[:MOST_NAMED])
-    more = len(unexplained) - MOST_NAMED
+    first = " and ".join(f"`{name}`" for name in unexplained[:MAX_NAMED])
+    more = len(unexplained) - MAX_NAMED
     which = f"{first}, and {more} more core checks" if more > 0 else first
     return [f"Something else is wrong as well: this does not explain {which}."]
 
@@ -210,10 +210,8 @@ def _keys(difference: Difference) -> list[str]:
     told = []
     for paths, what in ((difference.missing, "missing"), (difference.extra, "not asked for")):
         if paths:
-            names = [
-                f"`{path.removeprefix(f'{difference.within}.')}`" for path in paths[:MOST_KEYS]
-            ]
-            more = [f"{len(paths) - MOST_KEYS} more"] if len(paths) > MOST_KEYS else []
+            names = [f"`{path.removeprefix(f'{difference.within}.')}`" for path in paths[:MAX_KEYS]]
+            more = [f"{len(paths) - MAX_KEYS} more"] if len(paths) > MAX_KEYS else []
             verb = "is" if len(paths) == 1 else "are"
             told.append(f"{_listed([*names, *more])} {verb} {what}.")
     return told
@@ -316,9 +314,9 @@ def _apart(yours: Leaf, wanted: Leaf, index: tuple[int, ...]) -> tuple[str, str]
     """Two values that differ; of long words the part from where they do."""
     told = _number(yours, index), _number(wanted, index)
     first = next((at for at, (a, b) in enumerate(zip(*told, strict=False)) if a != b), 0)
-    cut = max(0, first - BEFORE) if max(map(len, told)) > LONGEST else 0
+    cut = max(0, first - BEFORE) if max(map(len, told)) > MAX_QUOTED else 0
     mine, right = (
-        f"{'…' * bool(cut)}{one[cut : cut + LONGEST]}{'…' * (len(one) > cut + LONGEST)}"
+        f"{'…' * bool(cut)}{one[cut : cut + MAX_QUOTED]}{'…' * (len(one) > cut + MAX_QUOTED)}"
         for one in told
     )
     return mine, right

@@ -26,7 +26,7 @@ from course.checks.observation import Observation
 from course.curriculum import Day
 from course.judging.digests import observation_digest
 
-MOST_CACHED = 500_000_000  # bytes of all files together; the least recently used are deleted
+MAX_CACHE_BYTES = 500_000_000  # bytes of all files together; the least recently used are deleted
 
 Frames = list[tuple[dict[str, Any], Observation]]
 
@@ -151,7 +151,7 @@ def _unpacked(data: bytes) -> Iterable[tuple[dict[str, Any], Observation]]:
 def _bound(folder: Path) -> None:
     """Delete the least recently used files if all files together are too large."""
     files = [(path.stat(), path) for path in folder.glob("*.zip")]
-    room = MOST_CACHED
+    room = MAX_CACHE_BYTES
     for status, path in sorted(files, key=lambda one: -one[0].st_mtime):
         room -= status.st_size
         if room < 0:

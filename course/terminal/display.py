@@ -38,7 +38,7 @@ MARKS = {
     "not_started": "○",
     "skipped": "–",
 }
-MOST_PRINTED_LINES = 12
+MAX_PRINTED_LINES = 12
 
 
 def console(**how: object) -> Console:
@@ -51,7 +51,7 @@ def safe(text: str) -> Text:
     return Text("".join(c if c.isprintable() or c == "\n" else f"\\x{ord(c):02x}" for c in text))
 
 
-def printed(words: str, most: int = MOST_PRINTED_LINES) -> list[RenderableType]:
+def printed(words: str, most: int = MAX_PRINTED_LINES) -> list[RenderableType]:
     """Return what the learner's code printed, cut to a readable length."""
     lines = words.rstrip().splitlines()
     if not most:

@@ -25,9 +25,9 @@ from course.references.redacted import redacted_references
 from course.workers.limits import (
     BACKSTOP,
     GIBBERISH,
-    LONGEST_DAY,
-    LONGEST_SLEEP,
     LOST_GPU,
+    MAX_DAY_SECONDS,
+    MAX_SLEEP_SECONDS,
     NAP,
     WAITING,
 )
@@ -42,9 +42,9 @@ from course.workers.worker import (
 )
 
 CANNOT_LOAD = "cannot be loaded."
-MOST_DAMAGED = 20  # inputs changed in place that a message names
-MOST_STOPPED = 2  # checks of one exercise that may be stopped before the others are skipped
-MOST_LOST = 2  # workers that may be lost before the day fails
+MAX_DAMAGED = 20  # inputs changed in place that a message names
+MAX_STOPPED = 2  # checks of one exercise that may be stopped before the others are skipped
+MAX_LOST = 2  # workers that may be lost before the day fails
 
 T = TypeVar("T")
 
@@ -148,7 +148,7 @@ class AnswerRun:
     def attempts(self) -> Generator[Running, None, dict[str, Attempt]]:
         while self._left:
             if self._is_over():
-                most = f"{LONGEST_DAY:g} seconds were spent, or {LONGEST_SLEEP:g} waiting"
+                most = f"{MAX_DAY_SECONDS:g} seconds were spent, or {MAX_SLEEP_SECONDS:g} waiting"
                 self._settle_all("timed_out", f"Not run: {most}, before it.")
                 break
             worker = self._workers.take(self._judge.torch_on)
@@ -172,7 +172,9 @@ class AnswerRun:
         """Whether the day has had its time. What the machine or the reference takes is not counted."""
         slept = sum(worker.slept - before for worker, _, before in self._had)
         computed = sum(max(0.0, worker.computed - before) for worker, before, _ in self._had)
-        return computed + slept > LONGEST_DAY or slept > max(LONGEST_SLEEP, 2 * self._sleeping)
+        return computed + slept > MAX_DAY_SECONDS or slept > max(
+            MAX_SLEEP_SECONDS, 2 * self._sleeping
+        )
 
     def _while_waiting(self, wait: Wait[T]) -> Generator[Running, None, T]:
         """Wait, yielding what is waited for."""
@@ -225,7 +227,7 @@ class AnswerRun:
             try:
                 name = str(message["check"])
                 problem = raised_from(message["raised"]) if message["raised"] else None
-                damaged = tuple(str(other)[:100] for other in message["damaged"][:MOST_DAMAGED])
+                damaged = tuple(str(other)[:100] for other in message["damaged"][:MAX_DAMAGED])
             except (BadFrame, KeyError, TypeError) as error:
                 raise WorkerStopped(GIBBERISH) from error
             if name not in waiting:
@@ -238,7 +240,7 @@ class AnswerRun:
             self._note_called(message.get("called"))
             if message.get("lost_gpu") is True:  # the other checks need a process that has one
                 worker.end()
-                self._count_stop(exercise, "error", LOST_GPU, MOST_STOPPED)
+                self._count_stop(exercise, "error", LOST_GPU, MAX_STOPPED)
                 break
         self._doubted = None
 
@@ -293,7 +295,7 @@ class AnswerRun:
         """Settle the check that was running; the others run in a new worker."""
         if isinstance(stop, WorkerLost):
             self._lost += 1
-            if self._lost > MOST_LOST:
+            if self._lost > MAX_LOST:
                 raise NotStarted(str(stop))
             return
         name = next(one for one in self._asked() if one in self._left)
@@ -310,7 +312,7 @@ class AnswerRun:
             self._give_up_after(check)
             return
         # An endless loop takes its time in each check; what is beyond the core fails no day.
-        most = 1 if isinstance(stop, TimedOut) and check.tier == CORE else MOST_STOPPED
+        most = 1 if isinstance(stop, TimedOut) and check.tier == CORE else MAX_STOPPED
         self._count_stop(check.exercise, stop.status, str(stop), most)
 
     def _give_up_after(self, check: Outline) -> None:

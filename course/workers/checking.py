@@ -66,12 +66,12 @@ class Checked:
                 search.look()
         return self.result
 
-    def look_in_batch(self, most_runs: int) -> int:
+    def look_in_batch(self, max_runs: int) -> int:
         """Do the same within the limits of a batch. Returns the number of runs that it took."""
         spent = 0
         for search in (self.search, exhaust(self.run_there())):
             if search is not None:
-                spent += search.look_in_batch(most_runs - spent)
+                spent += search.look_in_batch(max_runs - spent)
         return spent
 
 

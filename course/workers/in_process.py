@@ -14,7 +14,7 @@ from typing import Any
 
 from course.checks.arrays import PRACTICE
 from course.checks.loading import Outline
-from course.curriculum import DAYS, LONGEST_SHOWN, Day
+from course.curriculum import DAYS, MAX_SHOWN_LENGTH, Day
 from course.judging.judge import Attempt, Judge
 from course.judging.results import CheckResult, DayResult
 from course.terminal.display import safe
@@ -48,7 +48,7 @@ def _refuse_what_defines_nothing(definitions: Sequence[Any], number: int | None)
         return
     asked = wrong[0] if wrong and type(wrong[0]) is int else number
     day = next((day for day in DAYS if day.number == asked), DAYS[0])
-    given = f", got {wrong[0]!r:.{LONGEST_SHOWN}}" if wrong else ""
+    given = f", got {wrong[0]!r:.{MAX_SHOWN_LENGTH}}" if wrong else ""
     raise ValueError(
         f"check() takes the functions or classes that you wrote in this notebook{given}. For day "
         f"{day.number}: check({', '.join(day.exercises)}, day={day.number}). To check the file "

@@ -39,7 +39,7 @@ from course.checks.raising import has_lost_gpu, raised
 from course.checks.seeing import see
 from course.curriculum import BY_NUMBER, ROOT, Day
 from course.references.imports import redacted_imports
-from course.workers.limits import MOST_MEMORY, MOST_PRINTED, PATIENCE
+from course.workers.limits import MAX_MEMORY, MAX_PRINTED, PATIENCE
 from course.workers.preparing import IDLE, imports_ahead, prepare, run_uncompiled
 from course.workers.snapshot import ProcessSnapshot
 from course.workers.tracing import tracing_calls
@@ -134,7 +134,7 @@ class Channel:
     def make_room(self) -> None:
         """Reset the limit of printed text for the next request."""
         for one in self._printed:
-            one.room = _Printed.MOST
+            one.room = _Printed.MAX_BYTES
 
     def stop_if_overran(self) -> None:
         """Report that the learner's code took too long, and end, unless it has just finished."""
@@ -147,11 +147,11 @@ class Channel:
 class _Printed(io.RawIOBase):
     """What is printed: passed on, off the learner's clock, until it is more than anybody reads."""
 
-    MOST = 4 * MOST_PRINTED  # bytes: a character has four at most
+    MAX_BYTES = 4 * MAX_PRINTED  # bytes: a character has four at most
 
     def __init__(self, file: int) -> None:
         super().__init__()
-        self.room = self.MOST
+        self.room = self.MAX_BYTES
         self._file = file
 
     def writable(self) -> bool:
@@ -202,7 +202,7 @@ def _limit_memory() -> None:
 
         _, hard = resource.getrlimit(resource.RLIMIT_DATA)
         unlimited = hard == resource.RLIM_INFINITY  # login nodes of clusters allow less than we do
-        allowed = MOST_MEMORY if unlimited else min(MOST_MEMORY, hard)
+        allowed = MAX_MEMORY if unlimited else min(MAX_MEMORY, hard)
         resource.setrlimit(resource.RLIMIT_DATA, (allowed, hard))
 
 

@@ -31,7 +31,7 @@ from course.workers.forking import COMPILER, NUMPY, READY
 from course.workers.preparing import imports_ahead, run_uncompiled
 
 DIE_WITH_PARENT = 1  # PR_SET_PDEATHSIG of prctl(2)
-LONGEST_MESSAGE = 4096
+MAX_MESSAGE_BYTES = 4096
 NUMBER = 8  # bytes of a number that is sent
 
 
@@ -80,7 +80,7 @@ class ForkServer:
     def _request(self) -> tuple[bytes, list[int]]:
         """The next message, and its files; nothing if the other end is closed."""
         try:
-            data, files, _, _ = socket.recv_fds(self._channel, LONGEST_MESSAGE, 4)
+            data, files, _, _ = socket.recv_fds(self._channel, MAX_MESSAGE_BYTES, 4)
         except ConnectionError:  # it was closed before it had read that the server is ready
             return b"", []
         return data, files

@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 import psutil
 
 from course.checks.frames import (
-    LONGEST_HEADER,
+    MAX_HEADER_BYTES,
     BadFrame,
     from_bytes,
     read_frame,
@@ -33,8 +33,8 @@ from course.workers.limits import (
     CRASHED,
     GIBBERISH,
     LOST,
-    MOST_MEMORY,
-    MOST_PRINTED,
+    MAX_MEMORY,
+    MAX_PRINTED,
     PATIENCE,
     STARTING,
     TOO_LONG,
@@ -233,7 +233,7 @@ class Worker:
                 continue
             try:
                 if isinstance(frame, bytes):
-                    message, observation = from_bytes(frame, LONGEST_HEADER)
+                    message, observation = from_bytes(frame, MAX_HEADER_BYTES)
                     if message.get("overran"):
                         self.end()
                         raise Overran(TOO_LONG.format(PATIENCE))
@@ -275,7 +275,7 @@ class Worker:
     def _look_at_memory(self) -> None:
         with contextlib.suppress(psutil.Error):
             process = self._process.process
-            if process is not None and process.memory_info().rss > MOST_MEMORY:
+            if process is not None and process.memory_info().rss > MAX_MEMORY:
                 self.end()
                 raise OutOfMemory(TOO_MUCH)
 
@@ -315,7 +315,7 @@ class Worker:
 
     def _read_prints(self) -> None:
         assert self._process.stderr is not None
-        room = MOST_PRINTED
+        room = MAX_PRINTED
         while data := self._process.stderr.read1(65536):  # type: ignore[attr-defined]
             if room > 0:
                 text = data.decode("utf-8", "replace")[:room]

@@ -17,7 +17,7 @@ from training.checkpoints import write_whole
 from training.errors import Refused
 
 NAME = "report.md"
-MOST_MISSING = 8  # runs that are named
+MAX_MISSING = 8  # runs that are named
 ADDED_ON = re.compile(r"machine (.+?), torch ")  # the machines of seeds that were added
 
 
@@ -83,8 +83,8 @@ def _paragraphs(compared: Compared) -> Iterator[str]:
     yield f"# {asked.question}"
     yield _run(compared)
     if compared.missing:
-        named = ", ".join(f"`{one}`" for one in compared.missing[:MOST_MISSING])
-        more = len(compared.missing) - MOST_MISSING
+        named = ", ".join(f"`{one}`" for one in compared.missing[:MAX_MISSING])
+        more = len(compared.missing) - MAX_MISSING
         rest = f" and {more} more" if more > 0 else ""
         yield (
             f"**This report covers a part of the study.** {len(compared.missing)} of {len(asked.cells)} runs "

@@ -17,7 +17,7 @@ from scipy import stats
 
 CONFIDENCE = 0.95
 POWER = 0.8  # the probability of finding a difference that is there
-LEAST_SEEDS = 3  # of fewer, nothing is claimed
+MIN_SEEDS = 3  # of fewer, nothing is claimed
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ class Comparison:
 
     def within(self, margin: float) -> bool:
         """Whether the entire interval is inside ±margin."""
-        return self.pairs >= LEAST_SEEDS and -margin <= self.low and self.high <= margin
+        return self.pairs >= MIN_SEEDS and -margin <= self.low and self.high <= margin
 
     @property
     def deviation(self) -> float:
@@ -115,7 +115,7 @@ def compare(variant: Mapping[int, float], baseline: Mapping[int, float]) -> Comp
     if not np.isfinite(differences).all():
         return Comparison(len(seeds), math.nan, -math.inf, math.inf, math.nan, diverged=True)
     mean, low, high = mean_interval(differences)
-    enough = len(seeds) >= LEAST_SEEDS
+    enough = len(seeds) >= MIN_SEEDS
     noisy = enough and low < high
     p = float(stats.ttest_1samp(differences, 0).pvalue) if noisy else math.nan
     return Comparison(len(seeds), mean, low, high, p, claimed=enough and low == high != 0)

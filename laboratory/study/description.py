@@ -49,7 +49,7 @@ REPEATS = "repeats"
 EQUAL = ("parameters", "tokens", "compute", "time")
 KINDS = ("against", "dots", "differences", "curves", "scatter", "lengths")
 BETTER = ("lower", "higher", "")
-LEAST_SEEDS = 3  # fewer cannot separate anything
+MIN_SEEDS = 3  # fewer cannot separate anything
 KEYS = {
     *(
         "question",
@@ -413,8 +413,8 @@ def _among(value: Any, what: str, allowed: Iterable[str]) -> None:
 def _seeds(found: Any) -> tuple[int, ...]:
     if not isinstance(found, list) or not all(type(seed) is int for seed in found):
         raise Refused(f"seeds must be a list of whole numbers, not {found!r}")
-    if len(set(found)) != len(found) or len(found) < LEAST_SEEDS:
-        raise Refused(f"seeds must be at least {LEAST_SEEDS} different ones, not {found!r}")
+    if len(set(found)) != len(found) or len(found) < MIN_SEEDS:
+        raise Refused(f"seeds must be at least {MIN_SEEDS} different ones, not {found!r}")
     return tuple(found)
 
 

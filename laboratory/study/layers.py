@@ -27,7 +27,7 @@ from variants.rope_scaling import linear_divisors, llama3_divisors
 from variants.sliding_window import sliding_window_attention
 from variants.t5 import T5Config, relative_position_bucket
 
-LONGEST = 5000
+MAX_POSITIONS = 5000
 """Positions in the tables of sinusoids and of angles, as `PositionalEncoding` has by itself."""
 
 BASE = 10_000.0  # of the rotary angles, as `rope_angles` has by itself
@@ -81,7 +81,7 @@ class Rotary(nn.Module):
     def __init__(self, d_k: int, context: int, longer: str = "kept"):
         super().__init__()
         self.d_k, self.context, self.longer = d_k, context, longer
-        self.register_buffer("angles", rope_angles(d_k, LONGEST).float(), persistent=False)
+        self.register_buffer("angles", rope_angles(d_k, MAX_POSITIONS).float(), persistent=False)
 
     def forward(self, x: Tensor) -> Tensor:
         """From `(B, h, T, d_k)` to the same shape."""

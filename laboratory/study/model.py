@@ -17,7 +17,7 @@ from implementation import (
     SublayerConnection,
 )
 from laboratory.study.layers import (
-    LONGEST,
+    MAX_POSITIONS,
     AlibiBias,
     Biased,
     Convolved,
@@ -71,8 +71,8 @@ class Composed(nn.Module):
         self.balance = recipe.balance
         self.longest = {
             "learned": settings.context,
-            "sinusoid": LONGEST,
-            "rope": LONGEST,
+            "sinusoid": MAX_POSITIONS,
+            "rope": MAX_POSITIONS,
         }.get(recipe.positions)
 
     def forward(self, tokens: Tensor) -> Tensor:
@@ -152,7 +152,7 @@ def _norm(recipe: Recipe, d_model: int) -> nn.Module:
 def _added_positions(recipe: Recipe, settings: Settings) -> nn.Module:
     match recipe.positions:
         case "sinusoid":
-            return PositionalEncoding(settings.d_model, settings.dropout, LONGEST)
+            return PositionalEncoding(settings.d_model, settings.dropout, MAX_POSITIONS)
         case "learned":
             return Learned(settings.context, settings.d_model, settings.dropout)
         case _:

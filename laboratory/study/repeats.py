@@ -18,7 +18,7 @@ from training.errors import Refused
 from training.settings import Settings
 
 SYMBOLS = 32
-LEAST_CONTEXT = 16  # with fewer symbols, rows that were held out might be drawn again
+MIN_CONTEXT = 16  # with fewer symbols, rows that were held out might be drawn again
 HELD_OUT = {"validation": 256, "test": 512}
 
 
@@ -81,9 +81,9 @@ class Repeats:
     per_epoch = None
 
     def __init__(self, settings: Settings):
-        if settings.context < LEAST_CONTEXT:
+        if settings.context < MIN_CONTEXT:
             raise Refused(
-                f"context must be at least {LEAST_CONTEXT} for repeats, and is {settings.context}"
+                f"context must be at least {MIN_CONTEXT} for repeats, and is {settings.context}"
             )
         words = Symbols([str(number) for number in range(SYMBOLS)], " ")
         self.languages = Languages(None, words, None)

@@ -6,7 +6,14 @@ import pytest
 
 from course.curriculum import DAYS, ROOT
 from course.references.lessons import times
-from course.workers.limits import LONGEST_DAY, LONGEST_SLEEP, MOST_MEMORY, NAP, PATIENCE, WAITING
+from course.workers.limits import (
+    MAX_DAY_SECONDS,
+    MAX_MEMORY,
+    MAX_SLEEP_SECONDS,
+    NAP,
+    PATIENCE,
+    WAITING,
+)
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 
@@ -76,8 +83,8 @@ def test_the_limits_are_those_of_the_workers():
     for limit in (
         f"{PATIENCE:g} seconds of CPU time",
         f"{WAITING:g} seconds of wall time",
-        f"{MOST_MEMORY // 2**30} GB of memory",
+        f"{MAX_MEMORY // 2**30} GB of memory",
         f"sleep for {NAP:g} seconds",
-        f"a day can use {LONGEST_DAY:g} seconds, and sleep for {LONGEST_SLEEP:g} of them",
+        f"a day can use {MAX_DAY_SECONDS:g} seconds, and sleep for {MAX_SLEEP_SECONDS:g} of them",
     ):
         assert limit in text

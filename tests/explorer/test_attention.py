@@ -10,7 +10,7 @@ import pytest
 import traitlets
 
 import numpy_reference
-from explorer.attention import MOST, SENTENCE, masks_of, scores_of, vectors_of, words_of
+from explorer.attention import MAX_WORDS, SENTENCE, masks_of, scores_of, vectors_of, words_of
 from explorer.grid import MaskGrid
 from explorer.page import OWN, REFERENCE
 from tests.browser import PHONE, sync_api
@@ -177,7 +177,7 @@ def test_an_address_is_a_view(opened: Open) -> None:
         # The query stays where it was, as long as there is such a word.
         sees(page, masks_of(words)["padding"], 4 if len(words) > 3 else 1, words)
         said = page.get_by_text("Of 2,000 words the first 10 are shown")
-        assert said.count() == (len(sentence.split()) > MOST), sentence
+        assert said.count() == (len(sentence.split()) > MAX_WORDS), sentence
 
 
 def test_a_mask_and_a_query_are_in_the_address(viewed: Callable[[str], View]) -> None:

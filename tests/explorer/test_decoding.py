@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from explorer.bigrams import END, NUMBER, SAID, START, Bigrams, searched
-from explorer.decoding import LONGEST, UNLIKELY
+from explorer.decoding import MAX_WORDS, UNLIKELY
 from explorer.page import OWN
 from explorer.topics import topic_of
 from implementation import greedy_decode
@@ -63,7 +63,7 @@ def said(page: sync_api.Page, *words: str) -> None:
 
 def drawn_words(page: sync_api.Page) -> list[str]:
     words = [item.split()[0] for item in page.locator(".said li").all_inner_texts()]
-    return [word for word in words if word not in ("…", str(LONGEST))]
+    return [word for word in words if word not in ("…", str(MAX_WORDS))]
 
 
 def press(page: sync_api.Page, name: str) -> None:
@@ -142,7 +142,7 @@ def test_without_heat_the_words_drawn_are_those_of_greedy_decoding(opened: Open)
 
 def test_only_what_is_not_cut_is_drawn(opened: Open, answers: Path) -> None:
     page = opened(f"decoding/?temperature=5&top_k=2&said={'+'.join(['a mouse'] * 1000)}")
-    sync_api.expect(page.locator(".said")).to_contain_text(f"{LONGEST} words")
+    sync_api.expect(page.locator(".said")).to_contain_text(f"{MAX_WORDS} words")
     before = page.locator(".said").text_content()
     press(page, "Sample to the end")  # a text without an end stops somewhere, and another begins
     sync_api.expect(page.locator(".said")).not_to_have_text(before)

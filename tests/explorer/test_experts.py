@@ -10,7 +10,7 @@ from urllib.parse import quote
 import pytest
 import torch
 
-from explorer.experts import MOST, TEXT, Routes, descent, routed, vectors
+from explorer.experts import MAX_TOKENS, TEXT, Routes, descent, routed, vectors
 from tests.browser import sync_api
 from tests.explorer.conftest import View
 from variants.moe import load_balancing_loss
@@ -21,7 +21,7 @@ SETTINGS = {"text": TEXT, "experts": 4, "k": 2, "capacity": 1.0, "skew": 1.0, "s
 
 
 def routes_of(text: str, experts: int, k: int, capacity: float, skew: float, step: int) -> Routes:
-    tokens = vectors(text.split()[:MOST])
+    tokens = vectors(text.split()[:MAX_TOKENS])
     return routed(tokens, descent(tokens, experts, k, skew)[step], k, capacity)
 
 

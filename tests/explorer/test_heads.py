@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from explorer.heads import HEADS, MISSED, MOST, SENTENCE
+from explorer.heads import HEADS, MAX_TOKENS, MISSED, SENTENCE
 from explorer.shipped_model import Head, Trained
 from tests.browser import sync_api
 from tests.explorer.conftest import View
@@ -168,7 +168,7 @@ def test_whose_lines_are_drawn_is_in_the_address(
     ("sentence", "said"),
     [
         ("", "There is no sentence"),
-        ("old " * 2000, f"tokens, and this page draws at most {MOST}"),
+        ("old " * 2000, f"tokens, and this page draws at most {MAX_TOKENS}"),
         ("I see the 🙂 cat.", "with all heads"),
         ("שלום, כלב.", "with all heads"),
     ],

@@ -11,7 +11,7 @@ from explorer.shipped_model import ENCODER, FOLDER, PAST, SOURCE, AttentionLayer
 from training.settings import CONFIGS, load
 from training.using.inference import Model
 
-MOST_BYTES = 2_000_000
+MAX_BYTES = 2_000_000
 DIGEST = "b4cee3f6accd5ec9417136f3ee8b9831968a307159ad742430bf8650545175e2"
 RIGHT = {
     "The red car is old, but it is not clean.": "La voiture rouge est vieille, mais elle n'est pas propre.",
@@ -31,7 +31,7 @@ def trained() -> Trained:
 def test_it_is_small_and_whole() -> None:
     files = {path.name: path.stat().st_size for path in FOLDER.iterdir()}
     assert set(files) == {"README.md", "config.yaml", "vocabulary.json", "best.safetensors"}
-    assert sum(files.values()) < MOST_BYTES
+    assert sum(files.values()) < MAX_BYTES
 
 
 def test_it_is_what_its_config_makes() -> None:

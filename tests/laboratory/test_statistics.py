@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 
 from laboratory.report.statistics import (
-    LEAST_SEEDS,
+    MIN_SEEDS,
     Comparison,
     compare,
     holm,
@@ -168,7 +168,7 @@ def test_the_interval_of_a_mean_is_scipys() -> None:
 
 
 def with_p(p: float) -> Comparison:
-    return Comparison(LEAST_SEEDS, 1.0, 0.5, 1.5, p)
+    return Comparison(MIN_SEEDS, 1.0, 0.5, 1.5, p)
 
 
 @pytest.mark.parametrize(

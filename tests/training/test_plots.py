@@ -9,7 +9,7 @@ from matplotlib.image import imread
 
 from training import checkpoints
 from training.using.inference import AttentionMap
-from training.using.plots import MOST_PIXELS, draw_attention, label
+from training.using.plots import MAX_PIXELS, draw_attention, label
 
 
 def attention(names, heads=2, title="layer 1"):
@@ -48,7 +48,7 @@ def test_a_large_model_makes_no_picture_that_is_too_large(tmp_path):
     maps = [attention(["word"] * 60, heads=3, title=f"layer {n}") for n in range(70)]
     path = tmp_path / "picture.png"
     draw_attention(maps, path)
-    assert max(imread(path).shape[:2]) <= MOST_PIXELS + 1
+    assert max(imread(path).shape[:2]) <= MAX_PIXELS + 1
 
 
 def test_a_full_disk_leaves_no_half_of_a_picture(tmp_path, monkeypatch):

@@ -332,7 +332,7 @@ def test_pairs_of_one_s_own(end, tmp_path):
 
 
 def test_no_more_is_held_out_than_tells_something(monkeypatch, tmp_path):
-    monkeypatch.setattr(corpora, "MOST_HELD_OUT", 4)
+    monkeypatch.setattr(corpora, "MAX_HELD_OUT", 4)
     found = corpora.own_pairs(pairs_file(tmp_path / "mine.tsv", CATS))
     assert [len(found[part]) for part in ("train", "validation", "test")] == [192, 4, 4]
 

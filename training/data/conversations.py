@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from training.data.batches import Rows, draws, padded
-from training.data.corpora import HELD_OUT, MOST_HELD_OUT, first_of, read_text, short
+from training.data.corpora import HELD_OUT, MAX_HELD_OUT, first_of, read_text, short
 from training.data.vocabulary import PAD, Languages, chat_format
 from training.errors import Refused
 from training.settings import Settings
@@ -49,7 +49,7 @@ class Chat:
             raise Refused(
                 f"{settings.data} must have at least 2 different conversations, got {len(distinct)}"
             )
-        last = distinct[min(MOST_HELD_OUT, max(1, int(HELD_OUT * len(distinct)))) - 1]
+        last = distinct[min(MAX_HELD_OUT, max(1, int(HELD_OUT * len(distinct)))) - 1]
         self._long = 0
         self._validation = self._examples([one for digest, one in found if digest <= last])
         self._train = self._examples([one for digest, one in found if digest > last])

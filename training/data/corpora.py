@@ -77,11 +77,11 @@ WMT14_PARTS = {
 
 # A learner's own file of pairs: a part is held out, and at least some training pairs remain.
 HELD_OUT = 0.05  # fraction of the sentences for validation, and the same for testing
-MOST_HELD_OUT = (
+MAX_HELD_OUT = (
     1000  # maximum number of held-out sentences: more take long to translate, and add little
 )
-FEWEST = 40  # minimum number of different source sentences in a file
-MOST_SHOWN = 3  # lines shown in a message
+MIN_SOURCES = 40  # minimum number of different source sentences in a file
+MAX_SHOWN = 3  # lines shown in a message
 
 LANGUAGES = {"toy": ("en", "fr"), "multi30k": ("de", "en", "fr"), "wmt14": ("de", "en")}
 
@@ -151,11 +151,11 @@ def own_pairs(data: str) -> dict[str, Pairs]:
         raise Refused(f"{data} cannot be read: {error.strerror}") from error
     pairs = _columns(body, data)
     sources = sorted({source for source, _ in pairs}, key=lambda one: sha256(one.encode()).digest())
-    if len(sources) < FEWEST:
+    if len(sources) < MIN_SOURCES:
         raise Refused(
-            f"{data} must have at least {FEWEST} different source sentences, got {len(sources)}"
+            f"{data} must have at least {MIN_SOURCES} different source sentences, got {len(sources)}"
         )
-    count = min(MOST_HELD_OUT, int(len(sources) * HELD_OUT))
+    count = min(MAX_HELD_OUT, int(len(sources) * HELD_OUT))
     part_of = dict.fromkeys(sources[:count], "validation")
     part_of |= dict.fromkeys(sources[count : 2 * count], "test")
     found: dict[str, Pairs] = {"train": [], "validation": [], "test": []}
@@ -166,8 +166,8 @@ def own_pairs(data: str) -> dict[str, Pairs]:
 
 def first_of(wrong: list[str], separator: str = ", ") -> str:
     """Return the first items of a list for a message, and the number of others."""
-    more = f", and {len(wrong) - MOST_SHOWN:,} more" if len(wrong) > MOST_SHOWN else ""
-    return separator.join(wrong[:MOST_SHOWN]) + more
+    more = f", and {len(wrong) - MAX_SHOWN:,} more" if len(wrong) > MAX_SHOWN else ""
+    return separator.join(wrong[:MAX_SHOWN]) + more
 
 
 def short(text: str) -> str:

@@ -15,7 +15,7 @@ from pathlib import Path
 from training.errors import Refused
 
 SECONDS = 10.0  # of wall time; template_process.py limits its CPU time to less
-LONGEST = 2**18  # maximum length of a template, in characters
+MAX_TEMPLATE_LENGTH = 2**18  # maximum length of a template, in characters
 
 Message = Mapping[str, str]
 """One message: `role` is system, user or assistant, `content` the text."""
@@ -40,9 +40,9 @@ def rendered(template: str, messages: Sequence[Message], specials: Mapping[str, 
     Raises:
         Refused: the template fails, rejects this conversation, or exceeds its time or memory.
     """
-    if len(template) > LONGEST:
+    if len(template) > MAX_TEMPLATE_LENGTH:
         raise Refused(
-            f"The chat template must have at most {LONGEST} characters, got {len(template)}"
+            f"The chat template must have at most {MAX_TEMPLATE_LENGTH} characters, got {len(template)}"
         )
     asked = {"template": template, "messages": list(messages), "specials": dict(specials)}
     # -P keeps this folder off the path, so that no file of ours shadows a library.

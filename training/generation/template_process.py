@@ -17,7 +17,7 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 CPU_SECONDS = 5
 MEMORY = 2**29  # memory limit, in bytes
-LONGEST = 2**20  # maximum length of the result, in characters
+MAX_RESULT_LENGTH = 2**20  # maximum length of the result, in characters
 
 
 def limit() -> None:
@@ -76,8 +76,8 @@ def render(template: str, messages: list[dict[str, str]], specials: dict[str, st
     for part in world.from_string(template).generate(given):
         parts.append(part)
         length += len(part)
-        if length > LONGEST:
-            raise ValueError(f"its result has more than {LONGEST} characters")
+        if length > MAX_RESULT_LENGTH:
+            raise ValueError(f"its result has more than {MAX_RESULT_LENGTH} characters")
     return "".join(parts)
 
 

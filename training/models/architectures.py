@@ -28,7 +28,7 @@ from variants.gpt import GPTConfig
 from variants.rope_scaling import stretch
 from variants.shipping import quantize_model
 
-MOST_NAMES = 5  # of parameters, that a message lists
+MAX_NAMES = 5  # of parameters, that a message lists
 
 Model = Any
 """An `nn.Module`: `implementation.EncoderDecoder`, a learner's own, or a `LanguageModel`. torch's types
@@ -97,8 +97,8 @@ def build(
 def _differing(some: dict[str, tuple[int, ...]], others: dict[str, tuple[int, ...]]) -> str:
     """The names that only one has, or both with another shape: a few of them."""
     odd = sorted({name for name, _ in some.items() ^ others.items()})
-    more = f" and {len(odd) - MOST_NAMES} more" if len(odd) > MOST_NAMES else ""
-    return ", ".join(odd[:MOST_NAMES]) + more
+    more = f" and {len(odd) - MAX_NAMES} more" if len(odd) > MAX_NAMES else ""
+    return ", ".join(odd[:MAX_NAMES]) + more
 
 
 def _built(settings: Settings, languages: Languages, parts: ModuleType, base: Base | None) -> Model:

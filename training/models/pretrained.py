@@ -42,7 +42,7 @@ from variants.llama import LLaMA, LLaMAConfig
 from variants.rope_scaling import stretch
 from variants.sampling import sample
 
-LEAST_REPLY = 64  # tokens that a reply must have room for
+MIN_REPLY_TOKENS = 64  # tokens that a reply must have room for
 
 
 @dataclass(frozen=True)
@@ -163,7 +163,7 @@ class Pretrained:
         text = rendered(self.template, messages, self.specials)
         ids = self._known(self.tokenizer.encode(text, add_special_tokens=False).ids)
         room = self.model.config.context - len(ids)
-        if room < min(tokens, LEAST_REPLY):
+        if room < min(tokens, MIN_REPLY_TOKENS):
             raise TooLong(
                 f"The message has to fit into the model's context of {self.model.config.context} "
                 f"tokens, and so has its reply: the conversation has {len(ids)}"

@@ -46,7 +46,7 @@ HELD_OUT = 500  # questions that are in no batch
 CONTEXT = 128  # tokens; enough for the longest question with its answer
 SAVE_EVERY = 50  # steps
 WARMUP, COOLDOWN = 10, 0.3  # steps, and the share of the steps in which the rate falls to 0
-LARGEST_GRADIENT = 1.0
+MAX_GRADIENT_NORM = 1.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -255,7 +255,7 @@ class Reasoner:
         for loss in stage.losses(source, generator):
             self.optimizer.zero_grad()
             loss.backward()  # type: ignore[no-untyped-call]
-            nn.utils.clip_grad_norm_(self.model.parameters(), LARGEST_GRADIENT)
+            nn.utils.clip_grad_norm_(self.model.parameters(), MAX_GRADIENT_NORM)
             self.optimizer.step()
         return self.progress.rewards[-1] if stage.name == "reinforcement" else float(loss.detach())
 

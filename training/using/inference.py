@@ -35,7 +35,7 @@ from variants.onnx_export import OnnxModel
 
 MARGIN = 50  # tokens that a translation may be longer than its source: Vaswani et al. 2017, §6.1
 AT_ONCE = 4000  # source tokens that are decoded side by side, times the beam
-LONGEST = 1000  # tokens of a source
+MAX_SOURCE_TOKENS = 1000  # tokens of a source
 AS_LIKELY = Sampling()  # as the model has it
 
 
@@ -138,8 +138,10 @@ class Model:
         if self.languages.source is None:
             raise Refused("This is a language model: use course generate")
         ids = self.languages.source.encode(text.lower() if self.settings.lowercase else text)
-        if len(ids) > LONGEST:
-            raise Refused(f"The text has {len(ids)} tokens, and at most {LONGEST} are read at once")
+        if len(ids) > MAX_SOURCE_TOKENS:
+            raise Refused(
+                f"The text has {len(ids)} tokens, and at most {MAX_SOURCE_TOKENS} are read at once"
+            )
         return ids
 
     def _decode(self, sources: list[list[int]], beam: int, alpha: float) -> Iterator[list[int]]:

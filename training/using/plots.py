@@ -25,9 +25,9 @@ from training.using.inference import AttentionMap
 
 TRAINING, VALIDATION = "#3b6fb6", "#d1495b"
 DPI = 130
-MOST_PIXELS = 12_000  # of a picture's longer side
-MOST_TOKENS, MOST_HEADS, MOST_MAPS = 24, 16, 24  # that are drawn
-LONGEST = 12  # characters of a token's name
+MAX_PIXELS = 12_000  # of a picture's longer side
+MAX_TOKENS, MAX_HEADS, MAX_MAPS = 24, 16, 24  # that are drawn
+MAX_LABEL_LENGTH = 12  # characters of a token's name
 CELL, LETTER, GAP = 0.17, 0.075, 0.3  # inches: a weight, a letter of a label, between two panels
 HEAD = 0.35  # inches above a panel, for its title
 
@@ -98,15 +98,15 @@ def draw_attention(maps: Sequence[AttentionMap], path: Path) -> None:
     Raises:
         OSError: the picture could not be written.
     """
-    shown = [_cut(one) for one in maps[:MOST_MAPS]]
-    heads = min(maps[0].weights.size(0), MOST_HEADS)
+    shown = [_cut(one) for one in maps[:MAX_MAPS]]
+    heads = min(maps[0].weights.size(0), MAX_HEADS)
     beside = 0.6 + LETTER * max(len(name) for one in shown for name in one.rows)
     below = [0.15 + LETTER * max(map(len, one.columns)) for one in shown]
     pitch = CELL * max(max(len(one.columns) for one in shown), 9) + GAP
     heights = [HEAD + CELL * len(one.rows) + under for one, under in zip(shown, below, strict=True)]
     width, height = beside + heads * pitch + 1.0, 0.5 + sum(heights)
     figure = plt.figure(
-        figsize=(width, height), dpi=max(30, min(DPI, MOST_PIXELS / max(width, height)))
+        figsize=(width, height), dpi=max(30, min(DPI, MAX_PIXELS / max(width, height)))
     )
     words = ["rows: the position that looks · columns: what it looks at", *_left_out(maps)]
     figure.text(0.15 / width, 1 - 0.12 / height, "\n".join(words), va="top", fontsize=9)
@@ -141,7 +141,7 @@ def _panel(plot: Axes, one: AttentionMap, head: int) -> matplotlib.image.AxesIma
 
 def _cut(one: AttentionMap) -> AttentionMap:
     """The first tokens, with names that can be drawn."""
-    rows, columns = one.rows[:MOST_TOKENS], one.columns[:MOST_TOKENS]
+    rows, columns = one.rows[:MAX_TOKENS], one.columns[:MAX_TOKENS]
     weights = one.weights[:, : len(rows), : len(columns)].float()
     return AttentionMap(one.title, weights, list(map(label, rows)), list(map(label, columns)))
 
@@ -149,9 +149,9 @@ def _cut(one: AttentionMap) -> AttentionMap:
 def _left_out(maps: Sequence[AttentionMap]) -> list[str]:
     """What is not drawn, in a line, if anything is not."""
     counts = {
-        "tokens": (MOST_TOKENS, max(max(len(one.rows), len(one.columns)) for one in maps)),
-        "heads": (MOST_HEADS, maps[0].weights.size(0)),
-        "kinds of attention": (MOST_MAPS, len(maps)),
+        "tokens": (MAX_TOKENS, max(max(len(one.rows), len(one.columns)) for one in maps)),
+        "heads": (MAX_HEADS, maps[0].weights.size(0)),
+        "kinds of attention": (MAX_MAPS, len(maps)),
     }
     some = [f"{most} of {n} {what}" for what, (most, n) in counts.items() if n > most]
     return [f"only the first {', '.join(some)}"] if some else []
@@ -162,7 +162,7 @@ def label(token: str) -> str:
     shown by number."""
     signs = {"\t": "⇥", "\n": "⏎", "\r": "␍", " ": "␣"}
     drawn = "".join(signs.get(sign) or _drawable(sign) for sign in token)
-    return drawn if len(drawn) <= LONGEST else f"{drawn[: LONGEST - 1]}…"
+    return drawn if len(drawn) <= MAX_LABEL_LENGTH else f"{drawn[: MAX_LABEL_LENGTH - 1]}…"
 
 
 def _drawable(sign: str) -> str:

@@ -53,9 +53,9 @@ UNBEGUN = ("not_started", NOT_HANDED_IN)
 BY_NEED = (NOT_LOADED, *STUCK, *UNBEGUN, "skipped", "passed", "watertight")
 QUIET = (*UNBEGUN, "passed", "watertight")  # of which there is nothing more to say
 BARS = 10  # of the histogram
-MOST_SHORTCUTS = 12  # of one learner
-MOST_IGNORED = 8  # files of one learner, in the report
-MOST_SLOW = 5  # learners
+MAX_SHORTCUTS = 12  # of one learner
+MAX_IGNORED = 8  # files of one learner, in the report
+MAX_SLOW = 5  # learners
 
 
 def write_pages(folder: Path, graded: GradedClass) -> None:
@@ -80,13 +80,17 @@ class _Report:
         self.max_points = graded.weights.max_points
         self.of_nobody = of_nobody(graded)
         self.from_a_system = " or ".join(
-            sorted({one.system for one in graded.downloads.values() if one.system})
+            sorted({download.system for download in graded.downloads.values() if download.system})
         )
 
     @property
     def unclear(self) -> list[tuple[str, Sequence[str]]]:
         """The submissions that may be of several learners, and of whom."""
-        return [(name, one.unclear) for name, one in self.run.downloads.items() if one.unclear]
+        return [
+            (name, download.unclear)
+            for name, download in self.run.downloads.items()
+            if download.unclear
+        ]
 
     @property
     def learners(self) -> Iterator[_Learner]:
@@ -105,10 +109,13 @@ class _Report:
     def misconceptions(self) -> Iterator[tuple[Day, list[tuple[str, str, list[_Who]]]]]:
         """For each day the known mistakes that were made, the commonest first: id, words, and by whom."""
         for day in self.days:
-            if made := self.summary.misconceptions[day.number]:
-                told = {one.id: one.tell for one in load_misconceptions(day)}
-                common_first = sorted(made, key=lambda name: (-len(made[name]), name))
-                yield day, [(name, told.get(name, ""), made[name]) for name in common_first]
+            if by_name := self.summary.misconceptions[day.number]:
+                sentences = {
+                    misconception.id: misconception.tell
+                    for misconception in load_misconceptions(day)
+                }
+                common_first = sorted(by_name, key=lambda name: (-len(by_name[name]), name))
+                yield day, [(name, sentences.get(name, ""), by_name[name]) for name in common_first]
 
     @property
     def stuck(self) -> list[_Row]:
@@ -122,8 +129,8 @@ class _Report:
         usual = {day.number for day in self.days if passed[day.number] >= max(1.0, half)}
         return self._most_first(lambda day: day.shown in UNBEGUN and day.number in usual)
 
-    def _most_first(self, wanted: Callable[[_Shown], bool]) -> list[_Row]:
-        rows = [(who, list(filter(wanted, days))) for who, days in self.summary.shown]
+    def _most_first(self, predicate: Callable[[_Shown], bool]) -> list[_Row]:
+        rows = [(who, list(filter(predicate, days))) for who, days in self.summary.shown]
         return sorted(
             (row for row in rows if row[1]), key=lambda row: (-len(row[1]), row[0].number)
         )
@@ -133,14 +140,14 @@ class _Report:
         """By learners' numbers the places of their rows in every order, as CSS has them."""
         shown = self.summary.shown
         orders: dict[str, Callable[[_Row], Any]] = {
-            "points": lambda one: (-one[0].points, one[0].number)
+            "points": lambda row: (-row[0].points, row[0].number)
         }
-        for place, day in enumerate(self.days):
-            orders[f"day-{day.number}"] = functools.partial(_need, place)
+        for index, day in enumerate(self.days):
+            orders[f"day-{day.number}"] = functools.partial(_need, index)
         styles = defaultdict(list)
         for name, key in orders.items():
-            for place, (who, _) in enumerate(sorted(shown, key=key), 1):
-                styles[who.number].append(f"--{name}:{place}")
+            for rank, (who, _) in enumerate(sorted(shown, key=key), 1):
+                styles[who.number].append(f"--{name}:{rank}")
         return {number: ";".join(places) for number, places in styles.items()}
 
 
@@ -162,10 +169,10 @@ class _Shown(NamedTuple):
 _Row = tuple[_Who, list[_Shown]]
 
 
-def _need(place: int, learner: _Row) -> tuple[int, int]:
+def _need(index: int, learner: _Row) -> tuple[int, int]:
     """A learner's place in a day's column: by need, then by name; those not graded come last."""
     who, days = learner
-    return BY_NEED.index(days[place].shown) if days else len(BY_NEED), who.number
+    return BY_NEED.index(days[index].shown) if days else len(BY_NEED), who.number
 
 
 @dataclass
@@ -209,7 +216,7 @@ class _Summary:
 
     @property
     def slowest(self) -> list[tuple[float, float, _Who]]:
-        return sorted(self.seconds, key=lambda one: -max(one[:2]))[:MOST_SLOW]
+        return sorted(self.seconds, key=lambda entry: -max(entry[:2]))[:MAX_SLOW]
 
     @property
     def tallest(self) -> int:
@@ -237,8 +244,8 @@ class _Summary:
         self.passed.update(day.number for day in learner.days if day.status == "passed")
         self.watertight.update(day.number for day in learner.days if day.watertight)
         for day in result.days:
-            for made in {check["misconception"] for check in day["checks"]} - {None}:
-                self.misconceptions[day["day"]][made].append(who)
+            for misconception in {check["misconception"] for check in day["checks"]} - {None}:
+                self.misconceptions[day["day"]][misconception].append(who)
 
 
 class _Learner:
@@ -258,10 +265,12 @@ class _Learner:
         self.stars = sum(day.watertight for day in self.days)
         self.reason = shortened(result.reason)
         # Files instead of which others of the same day were graded; and names with more than a day's.
-        self.choices = [one for one in result.ignored if one.of_several][:MOST_IGNORED]
-        self.understood = [one for one in result.taken if one.understood]
-        review = result.review[:MOST_SHORTCUTS]
-        self.shortcuts = [(one.day, one.line, one_line(one.what)[:200]) for one in review]
+        self.choices = [note for note in result.ignored if note.of_several][:MAX_IGNORED]
+        self.understood = [note for note in result.taken if note.understood]
+        review = result.review[:MAX_SHORTCUTS]
+        self.shortcuts = [
+            (shortcut.day, shortcut.line, one_line(shortcut.what)[:200]) for shortcut in review
+        ]
 
     @property
     def not_loaded(self) -> list[tuple[list[int], str]]:
@@ -296,8 +305,8 @@ class _GradedDay:
         if not self.result["handed_in"]:
             return NOT_HANDED_IN
         checks = self.result["checks"]
-        never_ran = all(one["status"] in BROKEN and not one["seconds"] for one in checks)
-        if never_ran and len({one["message"] for one in checks}) == 1:
+        never_ran = all(check["status"] in BROKEN and not check["seconds"] for check in checks)
+        if never_ran and len({check["message"] for check in checks}) == 1:
             return NOT_LOADED
         if self.watertight:
             return "watertight"
@@ -317,8 +326,8 @@ class _GradedDay:
         """The message to show once, if one thing is wrong with the whole file."""
         checks = self.result["checks"]
         messages = {check["message"] for check in checks}
-        known = any(check["misconception"] for check in checks)
-        return shortened(messages.pop()) if len(messages) == 1 and not known else ""
+        diagnosed = any(check["misconception"] for check in checks)
+        return shortened(messages.pop()) if len(messages) == 1 and not diagnosed else ""
 
 
 # --- Jinja2 ---------------------------------------------------------------------------------------
@@ -346,7 +355,7 @@ def _environment() -> Environment:
     environment.globals |= {
         "SIGNS": SIGNS,
         "BARS": BARS,
-        "MOST_IGNORED": MOST_IGNORED,
+        "MAX_IGNORED": MAX_IGNORED,
         "GRADED": GRADED,
         "QUIET": QUIET,
         "NOTHING_FOUND": NOTHING_FOUND,
@@ -385,6 +394,6 @@ def _prose(text: str) -> Markup:
     return Markup(re.sub(r"`([^`\n]+)`|\*([^*\n]+)\*", _set, str(escape(visible(text)))))
 
 
-def _set(found: re.Match[str]) -> str:
-    code, stressed = found.groups()
+def _set(match: re.Match[str]) -> str:
+    code, stressed = match.groups()
     return f"<code>{code}</code>" if code else f"<em>{stressed}</em>"

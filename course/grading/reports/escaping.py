@@ -19,13 +19,13 @@ STEERING = re.compile(
     r"\ud800-\udfff\ufeff\ufff9-\ufffb\ufffe\uffff\U000e0000-\U000e007f]"
 )
 FORMULA = "=+-@"  # how a formula begins; tabs and returns, which may too, are written out before
-MOST_CHARACTERS = 1000  # of a message; all of it is in results/
+MAX_CHARACTERS = 1000  # of a message; all of it is in results/
 FILE_NAME = 200  # bytes, all ASCII: with any ending it stays below the 255 of most file systems
 
 
 def visible(text: str) -> str:
     """The text with the characters that are not seen but steer written out, as in `\\x1b`."""
-    return STEERING.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
+    return STEERING.sub(lambda match: match[0].encode("unicode_escape").decode(), text)
 
 
 def one_line(text: str) -> str:
@@ -33,7 +33,7 @@ def one_line(text: str) -> str:
     return visible(text).replace("\n", "\\n").replace("\t", "\\t")
 
 
-def shortened(text: str, most: int = MOST_CHARACTERS) -> str:
+def shortened(text: str, most: int = MAX_CHARACTERS) -> str:
     """The beginning of a text that may be of any length."""
     more = len(text) - most
     return text if more <= 0 else f"{text[:most]}\n… and {more} characters more"

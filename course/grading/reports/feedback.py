@@ -36,7 +36,7 @@ class Failure:
     checks: tuple[str, ...]
     says: str
     misconception: str | None
-    told: str
+    diagnosis: str
     message: str
     beyond: str
 
@@ -111,16 +111,22 @@ def _open(checks: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
 def _failures(day: Day, checks: Iterable[Mapping[str, Any]]) -> list[Failure]:
     alike: dict[tuple[str, str, str], list[Mapping[str, Any]]] = {}
     for check in checks:
-        told, message = _parts(check)
-        alike.setdefault((check["status"], told, "" if told else message), []).append(check)
-    return [_failure(day, status, told, group) for (status, told, _), group in alike.items()]
+        diagnosis, message = _parts(check)
+        alike.setdefault((check["status"], diagnosis, "" if diagnosis else message), []).append(
+            check
+        )
+    return [
+        _failure(day, status, diagnosis, group) for (status, diagnosis, _), group in alike.items()
+    ]
 
 
-def _failure(day: Day, status: str, told: str, group: list[Mapping[str, Any]]) -> Failure:
+def _failure(day: Day, status: str, diagnosis: str, group: list[Mapping[str, Any]]) -> Failure:
     first, names = group[0], tuple(check["name"] for check in group)
     says, beyond = _words(day).get(first["name"], ("", ""))
     message = shortened(_parts(first)[1])
-    return Failure(status, names, says, first["misconception"], shortened(told), message, beyond)
+    return Failure(
+        status, names, says, first["misconception"], shortened(diagnosis), message, beyond
+    )
 
 
 def _parts(check: Mapping[str, Any]) -> tuple[str, str]:
@@ -130,8 +136,8 @@ def _parts(check: Mapping[str, Any]) -> tuple[str, str]:
     """
     if check["misconception"] is None:
         return "", check["message"]
-    told, _, rest = check["message"].partition("\n")
-    head, *several = told.split(" • ")
+    diagnosis, _, rest = check["message"].partition("\n")
+    head, *several = diagnosis.split(" • ")
     return "\n• ".join([head, *sorted(several)]), rest
 
 

@@ -86,5 +86,5 @@ def _failure_text(failure: Failure) -> str:
     )
     head = f"{failure.checks[0]}: {failure.says}"
     also = f"The same in: {failure.others}" if failure.others else ""
-    lines = (invitation, head, failure.told, failure.message, also)
+    lines = (invitation, head, failure.diagnosis, failure.message, also)
     return "\n".join(line for line in lines if line)

@@ -55,5 +55,5 @@ def _add_check(suite: Element, stem: str, check: Mapping[str, Any]) -> None:
 def _add(case: Element, tag: str, status: str, message: str) -> None:
     """Why a case did not pass; what is not started is skipped, as pytest has it."""
     first, _, _ = message.partition("\n")
-    found = SubElement(case, tag, type=status, message=one_line(shortened(first, most=200)))
-    found.text = visible(shortened(message))
+    element = SubElement(case, tag, type=status, message=one_line(shortened(first, most=200)))
+    element.text = visible(shortened(message))

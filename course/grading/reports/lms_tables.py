@@ -149,20 +149,22 @@ def submission_of(member: Member, systems: Mapping[str, str]) -> str | None:
         systems: by learners who handed in, the system from which their submissions came.
     """
     people = {learner: Person.of(learner, system) for learner, system in systems.items()}
-    for wanted, key in ((member.id, "id"), (member.name, "name"), (member.group, "name")):
-        found = [
-            one for one, who in people.items() if wanted and wanted in (one, getattr(who, key))
+    for value, key in ((member.id, "id"), (member.name, "name"), (member.group, "name")):
+        matches = [
+            learner
+            for learner, who in people.items()
+            if value and value in (learner, getattr(who, key))
         ]
-        if len(found) == 1:
-            return found[0]
+        if len(matches) == 1:
+            return matches[0]
     return None
 
 
 def of_nobody(graded: GradedClass) -> list[str]:
     """The submissions that are of no member of the class, where its members are known."""
     systems = {result.learner: graded.system_of(result.learner) for result in graded.results()}
-    known = {submission_of(member, systems) for member in graded.roster}
-    return [learner for learner in systems if learner not in known] if graded.roster else []
+    matched = {submission_of(member, systems) for member in graded.roster}
+    return [learner for learner in systems if learner not in matched] if graded.roster else []
 
 
 def named_as(member: Member, names: Iterable[str]) -> str:
@@ -182,8 +184,8 @@ class Person:
     @classmethod
     def of(cls, learner: str, system: str) -> Person:
         """Tell the name from the id, as in `Jane Doe_12345`."""
-        found = re.fullmatch(r"(.+)_([0-9]{1,18})", learner, re.DOTALL) if system else None
-        return cls(found[1], found[2]) if found else cls(learner, "")
+        match = re.fullmatch(r"(.+)_([0-9]{1,18})", learner, re.DOTALL) if system else None
+        return cls(match[1], match[2]) if match else cls(learner, "")
 
     @classmethod
     def known_to(cls, system: str, learner: str, graded: GradedClass) -> Person:

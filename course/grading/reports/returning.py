@@ -27,7 +27,9 @@ class Returned(NamedTuple):
 
 def write_returned(folder: Path, graded: GradedClass) -> Iterator[Returned]:
     """Write a zip for each system from which submissions came. The pages must be there."""
-    for system in sorted({one.system for one in graded.downloads.values() if one.system}):
+    for system in sorted(
+        {download.system for download in graded.downloads.values() if download.system}
+    ):
         path = folder / f"feedback_{system.lower()}.zip"
         yield Returned(path, _write(path, folder / "feedback", graded, system))
 

@@ -20,8 +20,8 @@ from zipfile import ZIP_DEFLATED, ZIP_STORED, ZipFile, ZipInfo
 
 from course.grading.submission.limits import (
     KINDS,
-    MOST_ENTRIES,
-    MOST_UNPACKED,
+    MAX_ENTRIES,
+    MAX_UNPACKED_BYTES,
     SubmissionRefused,
     Used,
     demand_plain,
@@ -35,7 +35,7 @@ from course.grading.submission.limits import (
 
 ARCHIVES = (".zip", ".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tar.xz")
 OTHER_ARCHIVES = (".7z", ".rar")  # cannot be taken, and whoever handed one in is told so
-LONGEST_TARGET = 4096  # bytes of what a symbolic link leads to
+MAX_TARGET_BYTES = 4096  # bytes of what a symbolic link leads to
 CHUNK = 2**16  # bytes that are read at once
 # Bytes of a zip's directory: a learner's; and that of a class.
 DIRECTORY = 2_500_000
@@ -60,20 +60,20 @@ Wanted = Callable[[str], int]
 """How many bytes of a file at a path are wanted."""
 
 
-def unpack(name: str, data: bytes, used: Used, wanted: Wanted) -> list[Entry]:
+def unpack(name: str, data: bytes, used: Used, limit_of: Wanted) -> list[Entry]:
     """The files in an archive.
 
     Args:
         name: what it is called.
         data: its bytes.
         used: what archives of the same submission have used up; this one is added.
-        wanted: what is kept of each file.
+        limit_of: how many bytes of each file are read.
 
     Raises:
         SubmissionRefused: it is unsafe, or broken, or no archive.
     """
     try:
-        return (_unzip if data.startswith(b"PK") else _untar)(data, used, wanted)
+        return (_unzip if data.startswith(b"PK") else _untar)(data, used, limit_of)
     except SubmissionRefused:
         raise
     except Exception as error:  # whatever broken bytes make zipfile, tarfile and zlib raise
@@ -96,7 +96,7 @@ class _Sipped(io.BufferedReader):
     def read(self, size: int | None = -1, /) -> bytes:
         if size is not None and size > self._most:
             raise SubmissionRefused(
-                f"Its directory is larger than {MOST_ENTRIES} files and folders need: hand in the "
+                f"Its directory is larger than {MAX_ENTRIES} files and folders need: hand in the "
                 "exercises alone."
             )
         return super().read(size)
@@ -118,9 +118,9 @@ def read_member(archive: ZipFile, entry: ZipInfo, most: int) -> bytes:
         raise SubmissionRefused(f"{shown(entry.filename)} cannot be read: it is broken.") from error
 
 
-def _unzip(data: bytes, used: Used, wanted: Wanted) -> list[Entry]:
+def _unzip(data: bytes, used: Used, limit_of: Wanted) -> list[Entry]:
     """The files in a zip, once all of it was looked through."""
-    found: dict[str, Entry] = {}  # of two of one name the last counts, as for every program
+    files: dict[str, Entry] = {}  # of two of one name the last counts, as for every program
     links: list[tuple[str, str]] = []
     with ZipFile(_Sipped(io.BytesIO(data), DIRECTORY)) as archive:
         entries = archive.infolist()
@@ -130,18 +130,18 @@ def _unzip(data: bytes, used: Used, wanted: Wanted) -> list[Entry]:
             with archive.open(entry) as file:
                 content = None
                 if is_link(entry):
-                    content = b"".join(_sips(file, LONGEST_TARGET))
-                elif most := wanted(path):
+                    content = b"".join(_sips(file, MAX_TARGET_BYTES))
+                elif most := limit_of(path):
                     content = b"".join(_sips(file, most))
-                for _ in _sips(file, MOST_UNPACKED):  # its checksum is compared at its end
+                for _ in _sips(file, MAX_UNPACKED_BYTES):  # its checksum is compared at its end
                     pass
             if not is_seen(path) or is_folder(entry):
                 continue
             if is_link(entry):
                 links.append((path, (content or b"").decode("utf-8", "surrogateescape")))
             else:
-                found[path] = Entry(path, time_of(entry), content)
-    return _with_links(found, links, wanted)
+                files[path] = Entry(path, time_of(entry), content)
+    return _with_links(files, links, limit_of)
 
 
 def is_link(entry: ZipInfo) -> bool:
@@ -197,10 +197,12 @@ def demand_safe(entries: Sequence[ZipInfo], used: Used, *, links: bool = False) 
                 f"{shown(name)} is compressed by method {entry.compress_type}: in a zip the usual one, "
                 "deflate, is allowed, or none."
             )
-    for one, next_one in itertools.pairwise(sorted(entries, key=lambda entry: entry.header_offset)):
-        if one.header_offset + LOCAL_HEADER + one.compress_size > next_one.header_offset:
+    for current, next_one in itertools.pairwise(
+        sorted(entries, key=lambda entry: entry.header_offset)
+    ):
+        if current.header_offset + LOCAL_HEADER + current.compress_size > next_one.header_offset:
             raise SubmissionRefused(
-                f"{shown(one.orig_filename)} and {shown(next_one.orig_filename)} overlap in the archive: "
+                f"{shown(current.orig_filename)} and {shown(next_one.orig_filename)} overlap in the archive: "
                 "every entry must have bytes of its own."
             )
 
@@ -215,9 +217,9 @@ TAR_KINDS = {
 }
 
 
-def _untar(data: bytes, used: Used, wanted: Wanted) -> list[Entry]:
+def _untar(data: bytes, used: Used, limit_of: Wanted) -> list[Entry]:
     """The same of a tar. Only what reads 512 bytes of a header is tarfile's: the rest trusts sizes."""
-    found: dict[str, Entry] = {}
+    files: dict[str, Entry] = {}
     links: list[tuple[str, str]] = []
     tape = _Tape(_decompress(data, used))
     while entry := _next_entry(tape):
@@ -232,16 +234,16 @@ def _untar(data: bytes, used: Used, wanted: Wanted) -> list[Entry]:
             continue
         if entry.type not in (tarfile.REGTYPE, tarfile.AREGTYPE, tarfile.CONTTYPE):
             raise not_plain(entry.name, TAR_KINDS.get(entry.type, "of an unknown kind"))
-        most = wanted(path)
+        most = limit_of(path)
         content = tape.content(entry.size, most)
         if is_seen(path):
-            found[path] = Entry(path, float(entry.mtime) or None, content if most else None)
+            files[path] = Entry(path, float(entry.mtime) or None, content if most else None)
     tape.end()
-    return _with_links(found, links, wanted)
+    return _with_links(files, links, limit_of)
 
 
 def _with_links(
-    found: dict[str, Entry], links: Iterable[tuple[str, str]], wanted: Wanted
+    files: dict[str, Entry], links: Iterable[tuple[str, str]], limit_of: Wanted
 ) -> list[Entry]:
     """The files, and each link to one of them as a file of the same content.
 
@@ -249,22 +251,22 @@ def _with_links(
         SubmissionRefused: a link leads elsewhere, or its bytes are wanted where its file's are not.
     """
     for path, target in links:
-        file = found[linked_to(path, target, found)]
-        if file.data is None and wanted(path):
+        file = files[linked_to(path, target, files)]
+        if file.data is None and limit_of(path):
             raise not_plain(path, KINDS[stat.S_IFLNK])
-        found[path] = file._replace(path=path)
-    return list(found.values())
+        files[path] = file._replace(path=path)
+    return list(files.values())
 
 
-MOST_HEADERS = 4  # before an entry's own: of the archive, of the entry, a long name, a long link
-LARGEST_HEADER = 2**20  # bytes; on a Mac they hold a file's attributes
-MOST_RECORDS = 100  # in a header
+MAX_HEADERS = 4  # before an entry's own: of the archive, of the entry, a long name, a long link
+MAX_HEADER_BYTES = 2**20  # bytes; on a Mac they hold a file's attributes
+MAX_RECORDS = 100  # in a header
 
 
 def _next_entry(tape: _Tape) -> TarInfo | None:
     """The header of the next entry, with what the headers before it say; None at the end."""
     extensions: dict[bytes, bytes] = {}
-    for _ in range(MOST_HEADERS + 1):
+    for _ in range(MAX_HEADERS + 1):
         block = tape.read(tarfile.BLOCKSIZE)
         if not any(block):
             return None
@@ -286,9 +288,9 @@ def _next_entry(tape: _Tape) -> TarInfo | None:
 
 
 def _header(entry: TarInfo, tape: _Tape) -> bytes:
-    if entry.size > LARGEST_HEADER:
+    if entry.size > MAX_HEADER_BYTES:
         raise ValueError("a header that is too large")
-    return tape.content(entry.size, LARGEST_HEADER)
+    return tape.content(entry.size, MAX_HEADER_BYTES)
 
 
 def _records(header: bytes) -> dict[bytes, bytes]:
@@ -300,7 +302,7 @@ def _records(header: bytes) -> dict[bytes, bytes]:
         end = start + int(header[start:space])
         key, _, value = header[space + 1 : end - 1].partition(b"=")
         records[key] = value
-        if end <= space or len(records) > MOST_RECORDS:
+        if end <= space or len(records) > MAX_RECORDS:
             raise ValueError("a length that is none, or too many records")
         start = end
     return records
@@ -337,11 +339,11 @@ class _Tape:
         if size < 0:
             raise ValueError("a negative size")
         demand_small(size)
-        kept = self.read(min(size, most))
-        left = size - len(kept) + -size % tarfile.BLOCKSIZE
-        while left:
-            left -= len(self.read(min(left, CHUNK)))
-        return kept
+        data = self.read(min(size, most))
+        remaining = size - len(data) + -size % tarfile.BLOCKSIZE
+        while remaining:
+            remaining -= len(self.read(min(remaining, CHUNK)))
+        return data
 
     def end(self) -> None:
         """Go to the very end: only there does a compressed file show that it is whole."""
@@ -349,7 +351,7 @@ class _Tape:
             pass
 
 
-MOST_STREAMS = 2_000  # compressed one after another in one file, as programs with many threads do
+MAX_STREAMS = 2_000  # compressed one after another in one file, as programs with many threads do
 XZ_MEMORY = 80_000_000  # bytes; `xz -9` needs 65 MB
 
 
@@ -367,7 +369,7 @@ def _decompress(data: bytes, used: Used) -> Iterator[bytes]:
         yield from packed
         return
     rest = b""
-    for _ in range(MOST_STREAMS):
+    for _ in range(MAX_STREAMS):
         stream = start()
         while not stream.eof:
             hungry = stream.needs_input

@@ -15,7 +15,7 @@ from course.grading.submission.limits import shown
 from course.references.editions import stub_of
 
 APART = 2.0  # seconds: a zip knows even ones alone, and one program writes many files in a moment
-LONGEST_STUB = 100_000  # bytes
+MAX_STUB_BYTES = 100_000  # bytes
 CHOSEN, SAME = " was taken, which ", "is the same"
 UNDERSTOOD = "the day that fits"
 
@@ -52,14 +52,14 @@ Rule = Callable[[list[SubmittedFile]], list[SubmittedFile]]
 def choose(files: list[SubmittedFile]) -> tuple[SubmittedFile, list[FileNote]]:
     """Return the file that counts for a day, and notes on why the others do not."""
     losers = []
-    left = files
+    candidates = files
     for rule, why in RULES:
-        if len(left) == 1:
+        if len(candidates) == 1:
             break
-        kept = rule(left)
-        losers += [(file, why) for file in left if file not in kept]
-        left = kept
-    [chosen] = left
+        winners = rule(candidates)
+        losers += [(file, why) for file in candidates if file not in winners]
+        candidates = winners
+    [chosen] = candidates
     content = chosen.read(chosen.most_read) if losers else b""
     return chosen, [
         FileNote(file.shown_path, "", f"{shown(chosen.path)}{CHOSEN}{_reason(file, content, why)}")
@@ -131,11 +131,11 @@ Dated = TypeVar("Dated", SubmittedFile, Archive)
 def _latest(things: Iterable[Dated]) -> list[Dated]:
     """Return the last modified ones, as far as their times show; all of them if a time is missing."""
     things = list(things)
-    times = [thing.time for thing in things if thing.time is not None]
+    times = [item.time for item in things if item.time is not None]
     if not times or len(times) < len(things):
         return things
     last = max(times)
-    return [thing for thing, time in zip(things, times, strict=True) if last - time <= APART]
+    return [item for item, time in zip(things, times, strict=True) if last - time <= APART]
 
 
 def _depth(file: SubmittedFile) -> int:
@@ -146,11 +146,11 @@ def _depth(file: SubmittedFile) -> int:
 def _numbers_apart(path: str) -> list[tuple[int, str]]:
     """A key by which `day10.zip` comes after `day2.zip`."""
     pieces = re.findall(r"[0-9]+|[^0-9]+", path.lower())
-    return [(int(one[:18]), "") if one[0] in "0123456789" else (-1, one) for one in pieces]
+    return [(int(piece[:18]), "") if piece[0] in "0123456789" else (-1, piece) for piece in pieces]
 
 
 def _is_stub(file: SubmittedFile) -> bool:
-    return is_stub(file.read(LONGEST_STUB), str(file.means).partition(".")[0])
+    return is_stub(file.read(MAX_STUB_BYTES), str(file.means).partition(".")[0])
 
 
 def is_stub(data: bytes, stem: str) -> bool:

@@ -15,7 +15,7 @@ from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 from zipfile import ZipFile
 
-from course.checks.answer_files import LARGEST_NOTEBOOK, largest
+from course.checks.answer_files import MAX_NOTEBOOK_BYTES, largest
 from course.grading.submission.archives import (
     class_zip,
     demand_safe,
@@ -25,8 +25,8 @@ from course.grading.submission.archives import (
     unpack,
 )
 from course.grading.submission.limits import (
-    LARGEST_ARCHIVE,
-    MOST_ARCHIVES,
+    MAX_ARCHIVE_BYTES,
+    MAX_ARCHIVES,
     SubmissionRefused,
     Used,
     demand_few,
@@ -40,7 +40,7 @@ from course.grading.submission.limits import (
 from course.grading.submission.names import Reading, reading
 from course.grading.submission.sources import Source, is_archive
 
-LONGEST_PATH = 300  # characters of a path in a report
+MAX_PATH_LENGTH = 300  # characters of a path in a report
 
 
 class Archive(NamedTuple):
@@ -108,7 +108,7 @@ class SubmittedFile:
     @property
     def shown_path(self) -> str:
         """Its path as valid text, whatever bytes the name has."""
-        return self.path.encode("utf-8", "backslashreplace").decode()[:LONGEST_PATH]
+        return self.path.encode("utf-8", "backslashreplace").decode()[:MAX_PATH_LENGTH]
 
     @property
     def place(self) -> PurePosixPath:
@@ -128,34 +128,34 @@ def unpacked(files: list[SubmittedFile]) -> list[SubmittedFile]:
     Archives in an archive come last. One that is unsafe or too large stays closed, for it may be anything
     that a learner packed with their work.
     """
-    found: list[SubmittedFile] = []
+    result: list[SubmittedFile] = []
     used, size, count, waiting = Used(), 0, 0, deque(files)
     while waiting:
         file = waiting.popleft()
         if not is_archive(file.path):
-            found.append(file)
+            result.append(file)
             continue
         try:
             if file.packed > 1:
                 raise SubmissionRefused(TOO_DEEP)
-            data = file.read(LARGEST_ARCHIVE + 1)
+            data = file.read(MAX_ARCHIVE_BYTES + 1)
             count, size = count + 1, len(data) + (0 if file.packed else size)
             _demand_little(file.path, count, size)
             waiting += _opened(file, data, used)
         except SubmissionRefused as error:
             if not file.packed:
                 raise
-            found.append(dataclasses.replace(file, closed=f"it was not opened: {error}"))
-    return found
+            result.append(dataclasses.replace(file, closed=f"it was not opened: {error}"))
+    return result
 
 
 def _demand_little(path: str, count: int, size: int) -> None:
-    if count > MOST_ARCHIVES:
+    if count > MAX_ARCHIVES:
         raise SubmissionRefused(
-            f"It holds more than {MOST_ARCHIVES} archives: one for each day is enough."
+            f"It holds more than {MAX_ARCHIVES} archives: one for each day is enough."
         )
-    if size > LARGEST_ARCHIVE:
-        most = LARGEST_ARCHIVE // 10**6
+    if size > MAX_ARCHIVE_BYTES:
+        most = MAX_ARCHIVE_BYTES // 10**6
         raise SubmissionRefused(
             f"{shown(path)} is larger than {most} MB: hand in the exercises alone."
         )
@@ -170,11 +170,11 @@ def _opened(file: SubmittedFile, data: bytes, used: Used) -> list[SubmittedFile]
         if not is_seen(path):
             return 0
         if is_archive(path):
-            return LARGEST_ARCHIVE + 1 if archive.depth == 1 else 0
+            return MAX_ARCHIVE_BYTES + 1 if archive.depth == 1 else 0
         if path.lower().endswith(".ipynb"):  # it may be for several days
-            return LARGEST_NOTEBOOK + 1
-        found = reading(path.rpartition("/")[2], file.renames)
-        return largest(found.name) + 1 if found else 0
+            return MAX_NOTEBOOK_BYTES + 1
+        recognized = reading(path.rpartition("/")[2], file.renames)
+        return largest(recognized.name) + 1 if recognized else 0
 
     entries = unpack(file.path, data, used, wanted)
     return [
@@ -203,11 +203,11 @@ def files_of(source: Source) -> Iterator[Iterable[SubmittedFile]]:
     renames = dict(source.renames)
     if source.members:
         with class_zip(source.paths[0]) as archive:
-            found: Iterable[SubmittedFile] = _members(archive, source, ranks)
-            yield (dataclasses.replace(file, renames=renames) for file in found)
+            members: Iterable[SubmittedFile] = _members(archive, source, ranks)
+            yield (dataclasses.replace(file, renames=renames) for file in members)
     else:
-        found = itertools.chain(*map(_on_disk, source.paths, source.names, ranks))
-        yield (dataclasses.replace(file, renames=renames) for file in found)
+        members = itertools.chain(*map(_on_disk, source.paths, source.names, ranks))
+        yield (dataclasses.replace(file, renames=renames) for file in members)
 
 
 # A link or FIFO that replaced the file after it was examined is not followed, nor waited for.
@@ -221,10 +221,10 @@ READING = (
 
 def _on_disk(path: Path, name: str, rank: int) -> Iterator[SubmittedFile]:
     """Yield a file, or all files in a folder that are not hidden."""
-    found = path.lstat()
-    demand_plain(name, found.st_mode)
-    if not stat.S_ISDIR(found.st_mode):
-        yield SubmittedFile(name, functools.partial(_read_file, path), found.st_mtime, rank)
+    status = path.lstat()
+    demand_plain(name, status.st_mode)
+    if not stat.S_ISDIR(status.st_mode):
+        yield SubmittedFile(name, functools.partial(_read_file, path), status.st_mtime, rank)
         return
     start = name if name.endswith("/") else ""
     count = 0
@@ -240,21 +240,23 @@ def _on_disk(path: Path, name: str, rank: int) -> Iterator[SubmittedFile]:
                 if is_hidden(entry.name):
                     continue
                 inner = f"{folder}{entry.name}"
-                found = entry.stat(follow_symlinks=False)
-                if stat.S_ISLNK(found.st_mode):
+                entry_status = entry.stat(follow_symlinks=False)
+                if stat.S_ISLNK(entry_status.st_mode):
                     links.append((inner, str((path / inner).readlink())))
                     continue
-                demand_plain(inner, found.st_mode)
-                if stat.S_ISDIR(found.st_mode):
+                demand_plain(inner, entry_status.st_mode)
+                if stat.S_ISDIR(entry_status.st_mode):
                     demand_shallow(inner)
                     folders.append(f"{inner}/")
                 else:
                     read = functools.partial(_read_file, path / inner)
-                    plain[inner] = SubmittedFile(inner, read, found.st_mtime, rank)
+                    plain[inner] = SubmittedFile(inner, read, entry_status.st_mtime, rank)
     for inner, target in links:
         file = plain[linked_to(inner, target, plain)]
         plain[inner] = dataclasses.replace(file, path=inner)
-    yield from (dataclasses.replace(one, path=start + one.path) for one in plain.values())
+    yield from (
+        dataclasses.replace(submitted, path=start + submitted.path) for submitted in plain.values()
+    )
 
 
 def _read_file(path: Path, most: int) -> bytes:

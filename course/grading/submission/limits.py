@@ -8,10 +8,10 @@ import stat
 from collections.abc import Collection
 from dataclasses import dataclass
 
-MOST_ENTRIES = 5_000  # of a submission, folders counted
-MOST_UNPACKED = 100_000_000  # bytes that an archive may hold
-LARGEST_ARCHIVE = 50_000_000  # bytes that it may have itself
-MOST_ARCHIVES = 50  # one for each day, and some
+MAX_ENTRIES = 5_000  # of a submission, folders counted
+MAX_UNPACKED_BYTES = 100_000_000  # bytes that an archive may hold
+MAX_ARCHIVE_BYTES = 50_000_000  # bytes that it may have itself
+MAX_ARCHIVES = 50  # one for each day, and some
 DEEPEST = 32  # folders within folders
 
 
@@ -80,15 +80,15 @@ class Used:
 
 
 def demand_few(entries: int) -> None:
-    if entries > MOST_ENTRIES:
+    if entries > MAX_ENTRIES:
         raise SubmissionRefused(
-            f"It holds more than {MOST_ENTRIES} files and folders: hand in the exercises alone."
+            f"It holds more than {MAX_ENTRIES} files and folders: hand in the exercises alone."
         )
 
 
 def demand_small(size: int) -> None:
-    if size > MOST_UNPACKED:
-        most = MOST_UNPACKED // 10**6
+    if size > MAX_UNPACKED_BYTES:
+        most = MAX_UNPACKED_BYTES // 10**6
         raise SubmissionRefused(
             f"It holds more than {most} MB when unpacked: hand in the exercises alone."
         )

@@ -33,7 +33,7 @@ VERSION = re.compile(
 OLD = {"old", "alt", "backup", "bak", "draft", "wrong"}
 TESTS = {"test", "tests"}
 NEAR = 0.7  # of difflib's measure: below it names are less alike than two of the course's own
-LONGEST = 200  # characters of a name that may mean anything
+MAX_NAME_LENGTH = 200  # characters of a name that may mean anything
 
 
 class Reading(NamedTuple):
@@ -51,8 +51,8 @@ class Reading(NamedTuple):
 
 def meaning(name: str, renames: Mapping[str, str] = MappingProxyType({})) -> str | None:
     """The day's file that a name means: `day02_attention.py` for `Day2-attention (1).PY`; see `reading`."""
-    found = reading(name, renames)
-    return found.name if found else None
+    result = reading(name, renames)
+    return result.name if result else None
 
 
 def reading(name: str, renames: Mapping[str, str] = MappingProxyType({})) -> Reading | None:
@@ -71,12 +71,12 @@ def reading(name: str, renames: Mapping[str, str] = MappingProxyType({})) -> Rea
     for pattern, means in renames.items():
         if matches(name, pattern):
             return Reading(means)
-    if len(name) > LONGEST:
+    if len(name) > MAX_NAME_LENGTH:
         return None
     plain = DISGUISE.sub("", name.lower().strip())
     ending = next((ending for ending in ENDINGS if plain.endswith(ending)), None)
-    found = _day(plain.removesuffix(ending)) if ending else None
-    return Reading(found[0].stem + ending, found[1]) if found and ending else None
+    recognized = _day(plain.removesuffix(ending)) if ending else None
+    return Reading(recognized[0].stem + ending, recognized[1]) if recognized and ending else None
 
 
 def matches(name: str, pattern: str) -> bool:
@@ -104,7 +104,9 @@ def _day(stem: str) -> tuple[Day, int] | None:
     named = f"_{day.topic}_" in rest
     rest = rest.replace(f"_{day.topic}_", "_", 1)
     words = [word for word in rest.split("_") if word]
-    doubtful = not named and any(f"_{one.topic}_" in rest for one in DAYS if one.topic != day.topic)
+    doubtful = not named and any(
+        f"_{other.topic}_" in rest for other in DAYS if other.topic != day.topic
+    )
     if doubtful or TESTS.intersection(words) or ANOTHER.match(plain, numbers[0].end()):
         return None
     if OLD.intersection(words):
@@ -114,7 +116,7 @@ def _day(stem: str) -> tuple[Day, int] | None:
 
 def nearest(name: str, days: Iterable[Day]) -> str | None:
     """The file of these days whose name is most like this one; None if none is."""
-    plain = name.lower()[:LONGEST]
+    plain = name.lower()[:MAX_NAME_LENGTH]
     stem = plain.rpartition(".")[0] or plain
     stems: dict[str, str] = {}
     for day in days:

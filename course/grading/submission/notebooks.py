@@ -12,11 +12,11 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from course.checks.answer_files import LARGEST_FILE, Unreadable, decoded
+from course.checks.answer_files import MAX_FILE_BYTES, Unreadable, decoded
 from course.curriculum import ANSWER_TAG, DAYS, Day
 from course.grading.submission.choosing import CHOSEN, UNDERSTOOD, FileNote, is_stub
 from course.grading.submission.limits import shown
-from course.grading.submission.taking import MOST_TOLD, Taken
+from course.grading.submission.taking import MAX_LISTED, Taken
 
 Span = tuple[int, int, int]
 """The number of a code cell from 0 on, and a half-open range of its lines."""
@@ -38,7 +38,7 @@ def gathered(
             None on failure.
     """
     files, ignored, used = dict(taken.files), taken.ignored, set()
-    notes = {one.name: one for one in taken.taken}
+    notes = {file_note.name: file_note for file_note in taken.taken}
     books = {path: _cells(data) or [] for path, data in taken.notebooks.items()}
     for day in days:
         name, script = f"{day.stem}.ipynb", f"{day.stem}.py"
@@ -60,9 +60,9 @@ def gathered(
                         why = f"{shown(path)}{CHOSEN}is more than the stub"
                         ignored = [FileNote(notes.pop(script).path, "", why), *ignored]
                     break
-    ignored = [one for one in ignored if one.path not in used]
+    ignored = [ignored_note for ignored_note in ignored if ignored_note.path not in used]
     count = taken.ignored_count + len(taken.files.keys() - files.keys()) - len(used)
-    return Taken(files, list(notes.values()), ignored[:MOST_TOLD], count)
+    return Taken(files, list(notes.values()), ignored[:MAX_LISTED], count)
 
 
 def _why(answer: bytes | None, day: Day) -> str:
@@ -70,7 +70,7 @@ def _why(answer: bytes | None, day: Day) -> str:
         return "no cell is tagged: the cells that define the exercises were taken"
     if answer is None:
         return "no cell has the tag `answer`, and the notebook could not be looked through"
-    exercises = " and ".join(f"`{one}`" for one in day.exercises)
+    exercises = " and ".join(f"`{exercise}`" for exercise in day.exercises)
     return f"no cell has the tag `answer`, and none defines {exercises}"
 
 
@@ -111,10 +111,10 @@ def _cells_for(cells: list[_Cell], day: Day) -> list[str]:
     if headings:
         cells = cells[: ends[0] if ends else len(cells)] if own else []
     else:
-        later = {name for one in DAYS if one.number > day.number for name in one.exercises}
+        later = {name for other in DAYS if other.number > day.number for name in other.exercises}
         for name in later.intersection(day.exercises):
-            others = [at for at, cell in enumerate(cells) if cell.defines([name])][1:]
-            cells = cells[: others[0]] if others else cells
+            repeats = [at for at, cell in enumerate(cells) if cell.defines([name])][1:]
+            cells = cells[: repeats[0]] if repeats else cells
     if not any(cell.defines(day.exercises) for cell in cells):
         return []
     return [cell.source for cell in cells if cell.is_code]
@@ -122,7 +122,7 @@ def _cells_for(cells: list[_Cell], day: Day) -> list[str]:
 
 def _cells(data: bytes) -> list[_Cell] | None:
     """The cells of a notebook; None of what is no notebook that can be read."""
-    if len(data) > LARGEST_FILE:
+    if len(data) > MAX_FILE_BYTES:
         return None
     try:
         return [_cell(cell) for cell in json.loads(decoded(data, ".ipynb"))["cells"]]
@@ -133,9 +133,9 @@ def _cells(data: bytes) -> list[_Cell] | None:
 def _cell(cell: dict[str, Any]) -> _Cell:
     is_code = cell["cell_type"] == "code"
     source = _lines_ended("".join(cell["source"]))
-    found = None if is_code else HEADING.search(source)
+    heading = None if is_code else HEADING.search(source)
     tagged = is_code and ANSWER_TAG in cell["metadata"].get("tags", [])
-    return _Cell(is_code, tagged, source, int(found[1]) if found else 0)
+    return _Cell(is_code, tagged, source, int(heading[1]) if heading else 0)
 
 
 def as_answer(cells: list[str], spans: list[Span]) -> bytes:
@@ -144,8 +144,12 @@ def as_answer(cells: list[str], spans: list[Span]) -> bytes:
     Raises:
         IndexError: there is no such cell.
     """
-    made = [_tagged("\n".join(cells[cell].split("\n")[first:last])) for cell, first, last in spans]
-    return json.dumps({"cells": made, "metadata": {}, "nbformat": 4, "nbformat_minor": 5}).encode()
+    answer_cells = [
+        _tagged("\n".join(cells[cell].split("\n")[first:last])) for cell, first, last in spans
+    ]
+    return json.dumps(
+        {"cells": answer_cells, "metadata": {}, "nbformat": 4, "nbformat_minor": 5}
+    ).encode()
 
 
 def _lines_ended(source: str) -> str:

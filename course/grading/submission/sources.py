@@ -67,7 +67,7 @@ class Source:
     @classmethod
     def from_json(cls, entry: Mapping[str, Any]) -> Self:
         """Read it back."""
-        lists = {name: tuple(one) for name, one in entry.items() if isinstance(one, list)}
+        lists = {name: tuple(value) for name, value in entry.items() if isinstance(value, list)}
         return cls(**dict(entry) | lists | {"paths": tuple(map(Path, entry["paths"]))})
 
 
@@ -83,22 +83,24 @@ def attributed(sources: Iterable[Source], learners: Mapping[str, str]) -> list[S
     """
     by_learner = {source.learner: source for source in sources}
     for name, learner in learners.items():
-        known = f"{UNCLEAR}{name}" if f"{UNCLEAR}{name}" in by_learner else name
-        one = dataclasses.replace(by_learner.pop(known), learner=learner, unclear=())
-        by_learner[learner] = _joined(by_learner[learner], one) if learner in by_learner else one
+        key = f"{UNCLEAR}{name}" if f"{UNCLEAR}{name}" in by_learner else name
+        source = dataclasses.replace(by_learner.pop(key), learner=learner, unclear=())
+        by_learner[learner] = (
+            _joined(by_learner[learner], source) if learner in by_learner else source
+        )
     return sorted(by_learner.values(), key=lambda source: source.learner)
 
 
-def _joined(one: Source, other: Source) -> Source:
+def _joined(source: Source, other: Source) -> Source:
     """What one learner handed in, of two submissions of theirs."""
     return dataclasses.replace(
-        one,
-        paths=one.paths if one.members else (*one.paths, *other.paths),
-        names=(*one.names, *other.names),
-        members=(*one.members, *other.members),
-        ranks=(*one.ranks, *other.ranks),
-        earlier=(*one.earlier, *other.earlier),
-        late=one.late or other.late,
+        source,
+        paths=source.paths if source.members else (*source.paths, *other.paths),
+        names=(*source.names, *other.names),
+        members=(*source.members, *other.members),
+        ranks=(*source.ranks, *other.ranks),
+        earlier=(*source.earlier, *other.earlier),
+        late=source.late or other.late,
     )
 
 
@@ -198,9 +200,9 @@ def _in_folder(folder: Path) -> list[Source]:
         is_folder = {entry.name: entry.is_dir() for entry in entries}
     sources = []
     for things, fields in _by_learner(is_folder, folder):
-        paths = tuple(folder / thing.entry for thing in things)
-        names = tuple(thing.name for thing in things)
-        ranks = tuple(thing.rank for thing in things)
+        paths = tuple(folder / upload.entry for upload in things)
+        names = tuple(upload.name for upload in things)
+        ranks = tuple(upload.rank for upload in things)
         sources.append(Source(_whose(things), paths, names, ranks=ranks, **fields))
     return sources
 
@@ -231,16 +233,18 @@ def _in_zip(path: Path) -> list[Source]:
     }
     sources = []
     for things, fields in _by_learner(is_folder, path):
-        found = {
+        by_member = {
             member: (
-                thing.name + rest if thing.name.endswith("/") else rest or thing.name,
-                thing.rank,
+                upload.name + rest if upload.name.endswith("/") else rest or upload.name,
+                upload.rank,
             )
-            for thing in things
-            for member, rest in inside[thing.entry].items()
+            for upload in things
+            for member, rest in inside[upload.entry].items()
         }
-        names, ranks = zip(*found.values(), strict=True)
-        sources.append(Source(_whose(things), (path,), names, tuple(found), ranks=ranks, **fields))
+        names, ranks = zip(*by_member.values(), strict=True)
+        sources.append(
+            Source(_whose(things), (path,), names, tuple(by_member), ranks=ranks, **fields)
+        )
     return sources
 
 
@@ -252,24 +256,24 @@ def _by_learner(is_folder: Mapping[str, bool], where: Path) -> list[_Group]:
         where: where they lie.
     """
     names = sorted(name for name in is_folder if not is_hidden(name))
-    moodle = [found for name in names if (found := OF_MOODLE.fullmatch(name))]
-    brightspace = [found for name in names if (found := OF_BRIGHTSPACE.fullmatch(name))]
+    moodle = [hit for name in names if (hit := OF_MOODLE.fullmatch(name))]
+    brightspace = [hit for name in names if (hit := OF_BRIGHTSPACE.fullmatch(name))]
     files = [name for name in names if not is_folder[name]]
-    blackboard = [found for name in files if (found := OF_BLACKBOARD.fullmatch(name))]
+    blackboard = [hit for name in files if (hit := OF_BLACKBOARD.fullmatch(name))]
     if len(blackboard) < sum(map(_may_be_an_answer, files)):
         blackboard = []  # learners of another system chose such names
-    known = {found.string for found in (*moodle, *brightspace, *blackboard)}
-    names = [name for name in names if name not in known]
+    recognized = {match.string for match in (*moodle, *brightspace, *blackboard)}
+    names = [name for name in names if name not in recognized]
     files = [name for name in names if not is_folder[name]]
-    canvas = _canvas(files, alone=len(files) == len(names) and not known)
-    of_canvas = {one.entry for one in canvas}
-    others = {name: is_folder[name] for name in names if name not in of_canvas}
+    canvas = _canvas(files, alone=len(files) == len(names) and not recognized)
+    of_canvas = {file.entry for file in canvas}
+    rest = {name: is_folder[name] for name in names if name not in of_canvas}
     return [
-        *map(_of_moodle, _in_groups(moodle, lambda one: one["learner"])),
-        *map(_of_brightspace, _in_groups(brightspace, lambda one: one["learner"])),
-        *_of_blackboard(_in_groups(blackboard, lambda one: one["head"])),
-        *map(_of_canvas, _in_groups(canvas, lambda one: one.learner)),
-        *(_Group([thing], {}) for thing in _by_name(others, where)),
+        *map(_of_moodle, _in_groups(moodle, lambda match: match["learner"])),
+        *map(_of_brightspace, _in_groups(brightspace, lambda match: match["learner"])),
+        *_of_blackboard(_in_groups(blackboard, lambda match: match["head"])),
+        *map(_of_canvas, _in_groups(canvas, lambda file: file.learner)),
+        *(_Group([upload], {}) for upload in _by_name(rest, where)),
     ]
 
 
@@ -277,55 +281,57 @@ Match = re.Match[str]
 T = TypeVar("T")
 
 
-def _in_groups(found: Iterable[T], whose: Callable[[T], str]) -> list[list[T]]:
-    by_learner = itertools.groupby(sorted(found, key=whose), whose)
+def _in_groups(items: Iterable[T], whose: Callable[[T], str]) -> list[list[T]]:
+    by_learner = itertools.groupby(sorted(items, key=whose), whose)
     return [list(group) for _, group in by_learner]
 
 
-def _of_moodle(found: list[Match]) -> _Group:
+def _of_moodle(matches: list[Match]) -> _Group:
     """What one learner, or a group, handed in: files, and what was typed into a page."""
-    things = [_Handed(one["learner"], one.string, one["file"] or one.string) for one in found]
+    things = [
+        _Handed(match["learner"], match.string, match["file"] or match.string) for match in matches
+    ]
     # A folder keeps its name. Moodle finds a participant by the number, and without takes nothing.
-    first = next((one for one in found if one["kind"] == "file"), found[0])
+    first = next((match for match in matches if match["kind"] == "file"), matches[0])
     folder = first["head"] + ("_" if first["rest"] else "")
     back = f"{folder}/{FEEDBACK}" if first["number"] else ""
     return _Group(things, {"system": MOODLE, "back": back})
 
 
-def _of_brightspace(found: list[Match]) -> _Group:
+def _of_brightspace(matches: list[Match]) -> _Group:
     """What one name handed in, in one folder or several."""
     things = [
-        _Handed(one["learner"], one.string, one["file"] or f"{one.string}/", _moment(one))
-        for one in found
+        _Handed(match["learner"], match.string, match["file"] or f"{match.string}/", _moment(match))
+        for match in matches
     ]
-    numbers = tuple(dict.fromkeys(one["number"] for one in found))
+    numbers = tuple(dict.fromkeys(match["number"] for match in matches))
     return _Group(things, {"numbers": numbers if len(numbers) > 1 else ()})
 
 
-def _moment(found: Match) -> int:
+def _moment(match: Match) -> int:
     """When something was handed in, as a number that grows; 0 where its language is not English."""
-    month, day = sorted(found["date"].split(), key=str.isdecimal)
-    text = f"{month[:3]} {day} {found['year']} {found['clock']:0>4}{found['half'] or ''}"
+    month, day = sorted(match["date"].split(), key=str.isdecimal)
+    text = f"{month[:3]} {day} {match['year']} {match['clock']:0>4}{match['half'] or ''}"
     with contextlib.suppress(ValueError):
-        when = datetime.strptime(text, f"%b %d %Y {'%I%M%p' if found['half'] else '%H%M'}")
+        when = datetime.strptime(text, f"%b %d %Y {'%I%M%p' if match['half'] else '%H%M'}")
         return int(f"{when:%Y%m%d%H%M}")
     return 0
 
 
 def _of_blackboard(groups: list[list[Match]]) -> Iterator[_Group]:
     """What each handed in, in one attempt or several: names start alike, up to the user's."""
-    heads = [found[0]["head"].split("_") for found in groups]
-    columns = zip(*(one[:-1] for one in heads), strict=False)
+    heads = [group[0]["head"].split("_") for group in groups]
+    columns = zip(*(parts[:-1] for parts in heads), strict=False)
     alike = list(itertools.takewhile(lambda words: len(set(words)) == 1, columns))
-    for head, found in zip(heads, groups, strict=True):
+    for head, matches in zip(heads, groups, strict=True):
         who = "_".join(head[len(alike) :])
-        yield _Group([_of_attempt(who, one) for one in found], {})
+        yield _Group([_of_attempt(who, match) for match in matches], {})
 
 
-def _of_attempt(who: str, found: Match) -> _Handed:
-    when, file = found["when"], found["file"]
-    name = f"{when}/{file}" if file else found.string
-    return _Handed(who, found.string, name, int(when.replace("-", "")))
+def _of_attempt(who: str, match: Match) -> _Handed:
+    when, file = match["when"], match["file"]
+    name = f"{when}/{file}" if file else match.string
+    return _Handed(who, match.string, name, int(when.replace("-", "")))
 
 
 def _may_be_an_answer(name: str) -> bool:
@@ -358,30 +364,30 @@ def _canvas(files: list[str], alone: bool) -> list[_OfCanvas]:
 
     Where neither an archive nor a day's file is among them, they must be `alone`, and all named so.
     """
-    readings = {name: found for name in files if (found := _readings(name))}
+    readings = {name: options for name in files if (options := _readings(name))}
     telling = list(filter(_may_be_an_answer, readings))
     needed = [name for name in files if is_archive(name)] if telling else files
     if not all(name in readings for name in needed) or not (telling or alone):
         return []
-    sure = [found[0] for found in readings.values() if len(found) == 1]
-    shortest = min((len(one.attachment) for one in sure if one.attachment), default=0)
-    return [_clearest(found, shortest) for found in readings.values()]
+    sure = [group[0] for group in readings.values() if len(group) == 1]
+    shortest = min((len(reading.attachment) for reading in sure if reading.attachment), default=0)
+    return [_clearest(group, shortest) for group in readings.values()]
 
 
 def _readings(name: str) -> list[_OfCanvas]:
     """What the name may mean, with the numbers at each place at which Canvas may have written them."""
     readings = []
-    starts = [0, *(found.end() for found in re.finditer("_", name))]
+    starts = [0, *(underscore.end() for underscore in re.finditer("_", name))]
     for start in starts:
-        before, found = name[:start], OF_CANVAS.fullmatch(name, start)
-        if not found or not BEFORE_ITS_NUMBERS.fullmatch(before):
+        before, match = name[:start], OF_CANVAS.fullmatch(name, start)
+        if not match or not BEFORE_ITS_NUMBERS.fullmatch(before):
             continue
-        user = found["user"]
+        user = match["user"]
         if before.endswith("LATE_") or (user.startswith("anon_") and before):
             continue  # read before, with LATE; and nobody unknown has a name
         who = user if user.startswith("anon_") else f"{before[:-1]}_{user}"
-        head, attachment = name[: found.end("user")], found["attachment"] or ""
-        file, late = found["file"] or found["typed"], bool(found["late"])
+        head, attachment = name[: match.end("user")], match["attachment"] or ""
+        file, late = match["file"] or match["typed"], bool(match["late"])
         readings.append(_OfCanvas(name, who, head, attachment, file, late))
         if user.startswith("anon_"):
             break
@@ -394,46 +400,50 @@ def _clearest(readings: list[_OfCanvas], shortest: int) -> _OfCanvas:
     Canvas counts attachments up, so a number with less than half of the digits of all others is none:
     `hand_in_1_2_x.py` is only what a learner called it.
     """
-    likely = [one for one in readings if not one.attachment or 2 * len(one.attachment) > shortest]
+    likely = [
+        reading
+        for reading in readings
+        if not reading.attachment or 2 * len(reading.attachment) > shortest
+    ]
     if len(likely) == 1:
         return likely[0]
     first = readings[0]
-    whose = tuple(one.learner for one in likely or readings)
+    whose = tuple(reading.learner for reading in likely or readings)
     return _OfCanvas(
         first.entry, f"{UNCLEAR}{first.entry}", "", "", readings[-1].file, False, whose
     )
 
 
-def _of_canvas(found: list[_OfCanvas]) -> _Group:
+def _of_canvas(files: list[_OfCanvas]) -> _Group:
     """What one learner handed in: of several files of one name the latest."""
     latest: dict[str, tuple[int, int, _Handed]] = {}
-    for one in found:
-        name, times = _without_number(one.file)
-        rank = int(one.attachment or 0)
-        version = (times, rank, _Handed(one.learner, one.entry, name, rank))
+    for file in files:
+        name, times = _without_number(file.file)
+        rank = int(file.attachment or 0)
+        version = (times, rank, _Handed(file.learner, file.entry, name, rank))
         latest[name] = max(version, latest.get(name, version))
-    things = [thing for _, _, thing in latest.values()]
-    kept = {thing.entry for thing in things}
+    things = [upload for _, _, upload in latest.values()]
+    chosen = {upload.entry for upload in things}
     fields = {
-        "earlier": tuple(one.file for one in found if one.entry not in kept),
-        "late": any(one.late for one in found),
-        "unclear": found[0].unclear,
+        "earlier": tuple(other.file for other in files if other.entry not in chosen),
+        "late": any(other.late for other in files),
+        "unclear": files[0].unclear,
         "system": CANVAS,
-        "back": _back_to_canvas(found),
+        "back": _back_to_canvas(files),
     }
     return _Group(things, fields)
 
 
-def _back_to_canvas(found: list[_OfCanvas]) -> str:
+def _back_to_canvas(uploads: list[_OfCanvas]) -> str:
     """What Canvas takes back: the name up to the attachment's number, by which alone it knows whose it is.
 
     As its `infer_comment_context_from_filename` (app/models/abstract_assignment.rb) reads it: the
     attachment must be one of this submission, and the last part of the name must not begin with `link`.
     """
-    files = [one for one in found if one.attachment]
+    files = [upload for upload in uploads if upload.attachment]
     if not files:
         return ""
-    last = max(files, key=lambda one: int(one.attachment))
+    last = max(files, key=lambda upload: int(upload.attachment))
     return f"{last.head}_{last.attachment}_{FEEDBACK}"
 
 

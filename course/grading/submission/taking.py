@@ -12,7 +12,7 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from course.checks.answer_files import LARGEST_FILE, LARGEST_NOTEBOOK, without_outputs
+from course.checks.answer_files import MAX_FILE_BYTES, MAX_NOTEBOOK_BYTES, without_outputs
 from course.curriculum import DAYS, Day
 from course.grading.submission.choosing import UNDERSTOOD, FileNote, choose
 from course.grading.submission.files import SubmittedFile, files_of, unpacked
@@ -25,9 +25,9 @@ NOT_THEIRS = ("lessons", "my", "solutions", "tests")  # folders beside the cours
 # Errors of this machine, which are not a learner's fault.
 OUR_TROUBLE = {errno.EIO, errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ESTALE, errno.ETIMEDOUT}
 
-MOST_TOLD = 60  # files that were not taken, of which each is named
-MOST_NAMED = 5  # in a sentence
-MOST_NOTEBOOKS = 3  # that are not a day's by their names
+MAX_LISTED = 60  # files that were not taken, of which each is named
+MAX_NAMED = 5  # in a sentence
+MAX_NOTEBOOKS = 3  # that are not a day's by their names
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,8 @@ def take(source: Source) -> Taken:
     """The days' files of a submission.
 
     A name that is nearly right is accepted. If there are several files for one day, `RULES` select one.
-    Notebooks are taken without their outputs. A file larger than LARGEST_FILE is truncated to one byte more.
+    Notebooks are taken without their outputs. A file of more than MAX_FILE_BYTES
+    is truncated to one byte more.
 
     Raises:
         SubmissionRefused: the submission cannot be taken safely.
@@ -74,18 +75,18 @@ def nothing_found(taken: Taken, days: list[Day]) -> str:
     count = len(taken.taken) + taken.ignored_count
     if not count:
         return f"The submission is empty. {_expected(days)}"
-    found = [f"{shown(one.path)} (a day that is not graded here)" for one in taken.taken]
-    found += [_found(one) for one in taken.ignored]
-    more = count - len(found[:MOST_NAMED])
-    listed = "; ".join(found[:MOST_NAMED]) + (f"; and {more} more" if more else "")
+    descriptions = [f"{shown(note.path)} (a day that is not graded here)" for note in taken.taken]
+    descriptions += [_found(note) for note in taken.ignored]
+    more = count - len(descriptions[:MAX_NAMED])
+    listed = "; ".join(descriptions[:MAX_NAMED]) + (f"; and {more} more" if more else "")
     return f"None of the days' files was found. There is {listed}. {_expected(days)}"
 
 
-def _found(one: FileNote) -> str:
-    name = shown(one.path)
-    if one.why:
-        return f"{name} ({one.why})"
-    return f"{name} (nearest to {one.name})" if one.name else name
+def _found(note: FileNote) -> str:
+    name = shown(note.path)
+    if note.why:
+        return f"{name} ({note.why})"
+    return f"{name} (nearest to {note.name})" if note.name else name
 
 
 def _expected(days: list[Day]) -> str:
@@ -119,21 +120,21 @@ def _take(files: list[SubmittedFile], earlier: Collection[str]) -> Taken:
         ignored += losers
     ignored += [FileNote(name, "", "it was handed in again") for name in earlier]
     ignored += _strange(rest, strangers)
-    return Taken(data, taken, ignored[:MOST_TOLD], len(ignored), _notebooks(rest, strangers))
+    return Taken(data, taken, ignored[:MAX_LISTED], len(ignored), _notebooks(rest, strangers))
 
 
 def _content(file: SubmittedFile) -> bytes:
     """Return what counts of a file, and of one that is too large one byte more than it may have."""
-    content = file.read(LARGEST_NOTEBOOK + 1 if file.is_notebook else LARGEST_FILE + 1)
-    if len(content) > LARGEST_FILE and file.is_notebook:
+    content = file.read(MAX_NOTEBOOK_BYTES + 1 if file.is_notebook else MAX_FILE_BYTES + 1)
+    if len(content) > MAX_FILE_BYTES and file.is_notebook:
         content = without_outputs(content)
-    return content[: LARGEST_FILE + 1]
+    return content[: MAX_FILE_BYTES + 1]
 
 
 def _notebooks(files: list[SubmittedFile], strangers: Collection[str]) -> dict[str, bytes]:
-    found = [one for one in files if one.is_notebook and one.path not in strangers]
-    found.sort(key=lambda one: (one.rank, one.time or 0.0), reverse=True)
-    return {one.shown_path: _content(one) for one in found[:MOST_NOTEBOOKS]}
+    notebooks = [file for file in files if file.is_notebook and file.path not in strangers]
+    notebooks.sort(key=lambda book: (book.rank, book.time or 0.0), reverse=True)
+    return {book.shown_path: _content(book) for book in notebooks[:MAX_NOTEBOOKS]}
 
 
 def _strange(files: list[SubmittedFile], strangers: Collection[str]) -> list[FileNote]:
@@ -146,9 +147,9 @@ def _strange(files: list[SubmittedFile], strangers: Collection[str]) -> list[Fil
         elif file.closed:
             notes.append(FileNote(file.shown_path, "", file.closed))
         else:
-            near = nearest(file.name, ready) if number < 2 * MOST_TOLD else None
+            near = nearest(file.name, ready) if number < 2 * MAX_LISTED else None
             notes.append(FileNote(file.shown_path, near or "", ""))
-    return sorted(notes, key=lambda one: (not one.name, bool(one.why)))
+    return sorted(notes, key=lambda note: (not note.name, bool(note.why)))
 
 
 def _of_the_course(files: list[SubmittedFile]) -> set[str]:

@@ -10,8 +10,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis.extra import numpy as hnp
 
-from course.checks.frames import LONGEST_HEADER, BadFrame, from_bytes, to_bytes
-from course.checks.observation import MOST_LEAVES, Leaf, flatten, named
+from course.checks.frames import MAX_HEADER_BYTES, BadFrame, from_bytes, to_bytes
+from course.checks.observation import MAX_LEAVES, Leaf, flatten, named
 
 DTYPES = ["bool", "int8", "int64", "uint16", "float16", "float32", "float64"]
 plain = (
@@ -139,7 +139,7 @@ def test_bad_frames_are_refused(data):
 def test_no_more_is_looked_at_than_any_answer_needs():
     """A result of very many parts is cut, and never equal to one that is not."""
     seen = flatten({"output": [0.0] * 10**6})
-    assert len(seen) == MOST_LEAVES + 1
+    assert len(seen) == MAX_LEAVES + 1
     assert seen["output"].type == "list of 1000000"
     assert seen["output[0]"].value == 0.0
     assert list(seen)[-1] == "…"
@@ -148,12 +148,12 @@ def test_no_more_is_looked_at_than_any_answer_needs():
 def test_a_frame_of_words_is_refused():
     """A worker's frame may hold large arrays; what takes long to read may not be as large."""
     arrays = to_bytes({}, flatten({"output": np.zeros(10**6)}))
-    assert from_bytes(arrays, LONGEST_HEADER)[1]["output"].shape == (10**6,)
+    assert from_bytes(arrays, MAX_HEADER_BYTES)[1]["output"].shape == (10**6,)
     leaves = {f"leaf {number}": Leaf("float", 1.0) for number in range(20_000)}
-    for many in (to_bytes({}, leaves), to_bytes({"text": "x" * LONGEST_HEADER})):
+    for many in (to_bytes({}, leaves), to_bytes({"text": "x" * MAX_HEADER_BYTES})):
         assert from_bytes(many)
         with pytest.raises(BadFrame, match="too long"):
-            from_bytes(many, LONGEST_HEADER)
+            from_bytes(many, MAX_HEADER_BYTES)
 
 
 def test_only_our_own_messages_have_paths_in_no_encoding():

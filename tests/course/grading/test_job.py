@@ -63,7 +63,7 @@ UNSEEN_ON_DAY_2 = Shortcut(2, 0, UNSEEN)
         (TimedOut("60,000 definitions"), [UNSEEN_ON_DAY_2]),
         ({"file": DAY2}, [UNSEEN_ON_DAY_2]),
         (
-            FOUND | {"fingerprints": list(range(job.MOST_FINGERPRINTS + 1))},
+            FOUND | {"fingerprints": list(range(job.MAX_FINGERPRINTS + 1))},
             [UNSEEN_ON_DAY_2, Shortcut(2, 3, "gc")],
         ),
     ],
@@ -140,4 +140,4 @@ def test_a_submission_has_so_many_runs_for_all_its_days(graded):
         return not_observed(judge, "not_started", ""), 250
 
     graded((1, 2, 3), judge_day)
-    assert given == [job.MOST_RUNS, job.MOST_RUNS - 250, job.MOST_RUNS - 500]
+    assert given == [job.MAX_RUNS, job.MAX_RUNS - 250, job.MAX_RUNS - 500]

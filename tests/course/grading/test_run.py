@@ -25,7 +25,7 @@ from course.grading.job import Plan, course_digest
 from course.grading.pools import WorkerDied
 from course.grading.run import ClassRun, InUse, grade_all, seed_of, sole_use
 from course.grading.submission.sources import Source
-from course.workers.limits import LONGEST_DAY
+from course.workers.limits import MAX_DAY_SECONDS
 
 DAYS_HERE = [DAYS[0], DAYS[7]]
 PLAN = Plan((1, 8), 5, "cpu", False, "edition")
@@ -106,7 +106,7 @@ def test_a_death_is_blamed_on_nobody_else(run):
     told = grade(run, pool)
     verdicts = {learner: result.verdict for learner, (result, _) in told.items()}
     assert verdicts == {"ann": GRADED, "bob": GRADER_FAULT, "cem": GRADED, "dee": GRADED}
-    assert pool.seen["bob"] == running.MOST_TRIES
+    assert pool.seen["bob"] == running.MAX_TRIES
     assert told["bob"][0].reason == "it died\nit died\nit died"
     again = [company for company in pool.together if "bob" in company][1:]
     assert again == [["bob"], ["bob"]]
@@ -182,7 +182,7 @@ def test_the_digest_tells_all_that_matters():
 def test_a_night_has_a_bound(run):
     """As many turns as it takes, each of a submission that uses all of its time."""
     one = run.longest(4) * 3600
-    assert one == PLAN.computing + job.SLEEPING + LONGEST_DAY
+    assert one == PLAN.computing + job.SLEEPING + MAX_DAY_SECONDS
     assert run.longest(2) * 3600 == 2 * one
     assert run.longest(3) == run.longest(2)
     said = Console(file=io.StringIO(), width=200)

@@ -18,11 +18,11 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import given, settings
 
-from course.checks.answer_files import LARGEST_FILE, source_in
+from course.checks.answer_files import MAX_FILE_BYTES, source_in
 from course.curriculum import DAYS
 from course.grading.reports.lms_tables import Person
 from course.grading.submission import files as submitted_files
-from course.grading.submission.limits import MOST_UNPACKED, SubmissionRefused
+from course.grading.submission.limits import MAX_UNPACKED_BYTES, SubmissionRefused
 from course.grading.submission.names import ANSWERS
 from course.grading.submission.sources import UNCLEAR, NothingHandedIn, Source, find_sources
 from course.grading.submission.taking import take
@@ -415,7 +415,7 @@ LAYOUTS = {
         {SOFTMAX: b"theirs"},
     ),
     "solutions of one's own": ({f"solutions/{SOFTMAX}": b"theirs"}, {SOFTMAX: b"theirs"}),
-    "too large": ({SOFTMAX: b"#" * 3_000_000}, {SOFTMAX: b"#" * (LARGEST_FILE + 1)}),
+    "too large": ({SOFTMAX: b"#" * 3_000_000}, {SOFTMAX: b"#" * (MAX_FILE_BYTES + 1)}),
 }
 
 
@@ -722,13 +722,13 @@ def test_a_notebook_with_plots_is_measured_without_them(submitted, ending):
     }
     name = "day01_softmax.ipynb"
     notebook = {"cells": [cell, picture], "metadata": {}, "nbformat": 4, "nbformat_minor": 5}
-    for source, size in ("x = 1\n", range(1000)), ("x = 1\n" * 500_000, [LARGEST_FILE + 1]):
+    for source, size in ("x = 1\n", range(1000)), ("x = 1\n" * 500_000, [MAX_FILE_BYTES + 1]):
         cell["source"] = source
         content = {name: json.dumps(notebook).encode()}
         pack = {"": dict, ".zip": zip_of, ".tar": tar_of}[ending]
         taken = submitted(f"ada{ending}", pack(content))[name]
         assert len(taken) in size
-        if len(taken) <= LARGEST_FILE:
+        if len(taken) <= MAX_FILE_BYTES:
             assert source_in(taken, name).strip() == source.strip()
 
 
@@ -847,8 +847,8 @@ def test_bombs(submitted, bomb):
 
 def test_as_much_as_is_allowed(submitted):
     """What fills every limit to its brim is taken, within the same memory."""
-    each = LARGEST_FILE + 100_000
-    stems = [day.stem for day in DAYS][: MOST_UNPACKED // each]
+    each = MAX_FILE_BYTES + 100_000
+    stems = [day.stem for day in DAYS][: MAX_UNPACKED_BYTES // each]
     data = zip_of({f"{stem}.py": os.urandom(1000) + bytes(each - 1000) for stem in stems})
     tracemalloc.start()
     try:
@@ -856,7 +856,7 @@ def test_as_much_as_is_allowed(submitted):
         assert tracemalloc.get_traced_memory()[1] < 300e6
     finally:
         tracemalloc.stop()
-    assert [len(content) for content in taken.values()] == [LARGEST_FILE + 1] * len(stems)
+    assert [len(content) for content in taken.values()] == [MAX_FILE_BYTES + 1] * len(stems)
 
 
 WHOLE = {".zip": zip_of(WORK)} | {ending: pack(tar_of(WORK)) for ending, pack in TARS.items()}

@@ -16,7 +16,7 @@ from course.grading.submission.choosing import UNDERSTOOD
 from course.grading.submission.files import TOO_DEEP
 from course.grading.submission.notebooks import as_answer, gathered
 from course.grading.submission.sources import find_sources
-from course.grading.submission.taking import MOST_TOLD, nothing_found, take
+from course.grading.submission.taking import MAX_LISTED, nothing_found, take
 
 DAY1, DAY2 = "day01_softmax.py", "day02_attention.py"
 STUB = DAYS[1].stub.read_bytes()
@@ -173,7 +173,7 @@ def test_what_was_not_taken(taken):
 def test_many_files_are_not_all_told(taken):
     """The first are told, and how many there are."""
     found = taken({f"{number:03d}.txt": b"" for number in range(100)} | {"sotfmax.py": b""})
-    assert len(found.ignored) == MOST_TOLD
+    assert len(found.ignored) == MAX_LISTED
     assert found.ignored_count == 101
 
 

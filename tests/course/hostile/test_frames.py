@@ -220,7 +220,7 @@ def test_odd_observations_are_judged(case, damaged, raised):
     attempts = {check.name: outcome}
     verdicts = judge.verdicts(attempts)
     search = judge.search(attempts, verdicts)
-    search.look_in_batch(most_runs=1)  # the 300 runs of a batch would take minutes in all
+    search.look_in_batch(max_runs=1)  # the 300 runs of a batch would take minutes in all
     [result] = search.diagnosed(verdicts)
     assert result.status in STATUSES
     assert len(result.message) < 50_000

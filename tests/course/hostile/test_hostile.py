@@ -20,7 +20,7 @@ from tests.course.hostile.kinds import GRADED, right
 # All tests of this file share one run, which takes some minutes.
 pytestmark = pytest.mark.timeout(1800)
 
-LARGEST_RESULT = 1_000_000  # bytes of a learner's file in results/
+MAX_RESULT_BYTES = 1_000_000  # bytes of a learner's file in results/
 
 
 def hidden_lines():
@@ -46,7 +46,7 @@ def test_kind(graded, kind):
     assert {day["day"] for day in result["days"] if day["watertight"]} == passed
     assert (result["points"], result["max_points"]) == (kind.points, len(GRADED))
     assert kind.review in " ".join(found["what"] for found in result["review"])
-    assert len(str(result)) < LARGEST_RESULT
+    assert len(str(result)) < MAX_RESULT_BYTES
     page = html.unescape(graded.page(kind.shown))
     assert not [name for name in HONEST if name in page]
     assert not [line for line in HIDDEN if line in page]

@@ -21,7 +21,7 @@ import sys
 from course.grading import job
 from course.workers import answer_run
 
-answer_run.NAP, answer_run.LONGEST_SLEEP, job.SLEEPING = 2.0, 3.0, 4.0  # seconds
+answer_run.NAP, answer_run.MAX_SLEEP_SECONDS, job.SLEEPING = 2.0, 3.0, 4.0  # seconds
 job.BEGINNING = job.COMPUTING = 2.0
 print(job.grade_as_json(sys.stdin.read()))
 """

@@ -412,17 +412,17 @@ def test_a_line_that_cannot_run_is_not_searched(kind):
 def test_a_batch_looks_as_long_on_every_machine(search, monkeypatch):
     """Its measure is runs, and no clock: the fewer are allowed, the less is found."""
     monkeypatch.setattr(diagnosis.time, "thread_time", lambda: float("inf"))
-    monkeypatch.setattr(diagnosis, "MOST_RUNS", 1)
+    monkeypatch.setattr(diagnosis, "MAX_RUNS", 1)
     search.look_in_batch()
     assert not search.done
-    monkeypatch.setattr(diagnosis, "MOST_RUNS", 300)
+    monkeypatch.setattr(diagnosis, "MAX_RUNS", 300)
     search.look_in_batch()
     assert {one.id for one in search.told["attention"]} == {"not_scaled", "mask_ignored"}
 
 
 def test_a_batch_has_no_more_runs_than_are_left(search, monkeypatch):
     """Who grades a submission can give all of its days together a number of runs."""
-    monkeypatch.setattr(diagnosis, "MOST_RUNS", 300)
+    monkeypatch.setattr(diagnosis, "MAX_RUNS", 300)
     assert search.look_in_batch(1) == 1
     assert not search.done
     assert search.look_in_batch(200) == search.runs - 1 < 200

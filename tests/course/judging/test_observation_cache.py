@@ -133,7 +133,7 @@ def test_a_file_that_cannot_be_replaced_leaves_no_draft(path, monkeypatch):
 def test_it_is_bounded(path, monkeypatch):
     """The files that were used longest ago go first."""
     written(path, a=SEEN)
-    monkeypatch.setattr(observation_cache, "MOST_CACHED", int(2.5 * path.stat().st_size))
+    monkeypatch.setattr(observation_cache, "MAX_CACHE_BYTES", int(2.5 * path.stat().st_size))
     for number in range(3):
         older = path.with_name(f"{number}.zip")
         written(older, a=SEEN)

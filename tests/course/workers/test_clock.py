@@ -146,7 +146,7 @@ def test_a_day_is_given_as_much_room_for_prints_as_the_first(tmp_path):
     channel = process.Channel.__new__(process.Channel)
     channel._printed = [printed]
     channel.make_room()
-    assert printed.room == process._Printed.MOST
+    assert printed.room == process._Printed.MAX_BYTES
 
 
 def test_a_request_goes_before_what_is_imported_ahead():
