@@ -95,13 +95,13 @@ class Commands(TyperGroup):
                 f"'{cmd_name}' is not in the student edition: it needs the references of all days."
             )
         panel, module = COMMANDS[cmd_name]
-        one = typer.Typer(add_completion=False, rich_markup_mode="rich")
+        command = typer.Typer(add_completion=False, rich_markup_mode="rich")
         settings = {"obj": _program()} if module == TRAINING else {}
-        make = one.command(
+        make = command.command(
             cmd_name, cls=OneCommand, context_settings=settings, rich_help_panel=panel
         )
         make(getattr(importlib.import_module(module), cmd_name))
-        return typer.main.get_command(one)
+        return typer.main.get_command(command)
 
 
 class Graduate(enum.StrEnum):
@@ -120,8 +120,8 @@ app = typer.Typer(
 )
 
 
-def _show_version(wanted: bool) -> None:
-    if wanted:
+def _show_version(requested: bool) -> None:
+    if requested:
         print(f"course {version('transformers-from-scratch-course')}")
         raise typer.Exit
 

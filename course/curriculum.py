@@ -278,17 +278,17 @@ class NoSuchDay(ValueError):
     """The text names no day, or several."""
 
 
-def find_day(asked: str) -> Day:
+def find_day(text: str) -> Day:
     """Return the day meant by `8`, `day08`, `day08_attention` or a topic such as `decoder`.
 
     Raises:
         NoSuchDay: no day fits, or several do; the message names what is allowed.
     """
-    word = asked.strip().lower().replace("-", "_").replace(" ", "_")
+    word = text.strip().lower().replace("-", "_").replace(" ", "_")
     if match := re.fullmatch(r"(?:day)?(\d+)", word):
         return _numbered(match[1])
     if re.fullmatch(r"(day|[\d\W_])*", word):  # no topic, and so perhaps a range
-        raise NoSuchDay(f"One day is wanted, such as 8 or day08, got '{_short(asked)}'.")
+        raise NoSuchDay(f"One day is wanted, such as 8 or day08, got '{_short(text)}'.")
     fitting = [day for day in DAYS if word == day.stem] or [
         day for day in DAYS if word and word in day.stem
     ]
@@ -296,34 +296,34 @@ def find_day(asked: str) -> Day:
         return fitting[0]
     if fitting:
         names = ", ".join(f"{day.number} ({day.stem})" for day in fitting)
-        raise NoSuchDay(f"'{asked}' fits several days: {names}. Say which by its number.")
+        raise NoSuchDay(f"'{text}' fits several days: {names}. Say which by its number.")
     raise NoSuchDay(
-        f"No day is called '{_short(asked)}'. Use a number from 1 to {LAST_DAY}, a name such as "
+        f"No day is called '{_short(text)}'. Use a number from 1 to {LAST_DAY}, a name such as "
         "day08, or a topic such as decoder; `course` lists them all."
     )
 
 
-def find_days(asked: str) -> list[Day]:
+def find_days(text: str) -> list[Day]:
     """Return the days meant by a day, by a range such as `8-14`, or by several of these, `1-3,8`.
 
     Raises:
         NoSuchDay: as for one day; a range is not two days, or ends before it begins.
     """
-    return [day for part in asked.split(",") for day in _range(part)]
+    return [day for part in text.split(",") for day in _range(part)]
 
 
-def _range(asked: str) -> list[Day]:
-    if not re.fullmatch(r"(day|[\d\W_])*", asked.strip().lower()):
-        return [find_day(asked)]
-    ends = re.fullmatch(r"(?:day)?(\d+)(?:\s*-\s*(?:day)?(\d+))?", asked.strip().lower())
+def _range(text: str) -> list[Day]:
+    if not re.fullmatch(r"(day|[\d\W_])*", text.strip().lower()):
+        return [find_day(text)]
+    ends = re.fullmatch(r"(?:day)?(\d+)(?:\s*-\s*(?:day)?(\d+))?", text.strip().lower())
     if not ends:
         raise NoSuchDay(
-            f"Days are given as 8, 8-14 or 1-3,8, from 1 to {LAST_DAY}, got '{_short(asked)}'."
+            f"Days are given as 8, 8-14 or 1-3,8, from 1 to {LAST_DAY}, got '{_short(text)}'."
         )
     first, last = (_numbered(end) for end in (ends[1], ends[2] or ends[1]))
     if first.number > last.number:
         correct = f"{last.number}-{first.number}"
-        raise NoSuchDay(f"'{asked}' ends before it begins: did you mean {correct}?")
+        raise NoSuchDay(f"'{text}' ends before it begins: did you mean {correct}?")
     return [day for day in DAYS if first.number <= day.number <= last.number]
 
 
@@ -336,8 +336,8 @@ def _numbered(digits: str) -> Day:
     return day
 
 
-def _short(asked: str) -> str:
-    return asked if len(asked) <= MAX_SHOWN_LENGTH else f"{asked[:MAX_SHOWN_LENGTH]}…"
+def _short(text: str) -> str:
+    return text if len(text) <= MAX_SHOWN_LENGTH else f"{text[:MAX_SHOWN_LENGTH]}…"
 
 
 def module_of(file: str) -> str:

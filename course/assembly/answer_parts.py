@@ -27,8 +27,8 @@ def part_days() -> list[Day]:
 
 def files_of(answers: Path) -> dict[str, str]:
     """Return the path of each day's file, for the days that have one."""
-    found = {day.stem: find_answer(day, answers) for day in part_days()}
-    return {stem: str(path) for stem, path in found.items() if path is not None}
+    paths = {day.stem: find_answer(day, answers) for day in part_days()}
+    return {stem: str(path) for stem, path in paths.items() if path is not None}
 
 
 def put_together(
@@ -55,13 +55,13 @@ def put_together(
         for day in (day for day in DAYS if file in day.references):
             names, answer, reason = _own_of(day, files.get(day.stem))
             for name in (name for name in day.exercises if home_of(day, name).file == file):
-                found = getattr(answer, name, None) if name in names else None
-                if found is None:
+                definition = getattr(answer, name, None) if name in names else None
+                if definition is None:
                     filled.setdefault(reason or NOT_BEGUN, []).append(name)
-                elif found is getattr(parts, name):  # `from implementation import *`
+                elif definition is getattr(parts, name):  # `from implementation import *`
                     filled.setdefault(IMPORTED, []).append(name)
                 else:
-                    setattr(parts, name, found)
+                    setattr(parts, name, definition)
                     own.append(name)
     return parts, own, filled
 

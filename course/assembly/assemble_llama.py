@@ -58,7 +58,7 @@ def assemble_llama(
             console.print(Rule(Text(what, "bold"), align="left", style="quiet"))
 
         folder = Path("runs") / f"llama-{datetime.now():%Y%m%d-%H%M%S}"
-        asked = options.request_from(
+        request = options.request_from(
             "shakespeare",
             [],
             {"steps": steps, "answers": str(answers)},
@@ -71,7 +71,7 @@ def assemble_llama(
             provider=program.provider,
         )
         begin("Your LLaMA reads Shakespeare")
-        if status := start.run(program, asked, devices=1):
+        if status := start.run(program, request, devices=1):
             raise typer.Exit(status)
         begin("Its weights, a byte each")
         small = export.quantize(program, folder, None, "cpu", data_dir)
@@ -83,5 +83,5 @@ def assemble_llama(
         begin("It speaks")
         answering.generate(program, small, PROMPT, TOKENS, Sampling(TEMPERATURE), "cpu")
         chat = ["course", "chat", "--pretrained", "smollm2-135m", "--answers", str(answers)]
-        told = f"The same parts compute a published model (93 MB, fetched once): {shlex.join(chat)}"
-        console.print(Text(told, "quiet"), soft_wrap=True)
+        hint = f"The same parts compute a published model (93 MB, fetched once): {shlex.join(chat)}"
+        console.print(Text(hint, "quiet"), soft_wrap=True)

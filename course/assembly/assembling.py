@@ -53,7 +53,7 @@ def assemble(answers: Path, report: Callable[[CopyProgress], None]) -> Assembled
     try:
         worker.ask({"assemble": files_of(answers), "held_out": held_out})
         while True:
-            message, seen = worker.hear(PATIENCE)
+            message, observation = worker.hear(PATIENCE)
             if "progress" in message:
                 report(CopyProgress(**message["progress"]))
                 continue
@@ -61,9 +61,9 @@ def assemble(answers: Path, report: Callable[[CopyProgress], None]) -> Assembled
             if message.get("raised"):
                 result.problem = raised_from(message["raised"])
             else:
-                result.exact = _share_exact(seen, held_out)
+                result.exact = _share_exact(observation, held_out)
                 result.attention = [
-                    leaf.value for path, leaf in seen.items() if "attention[" in path
+                    leaf.value for path, leaf in observation.items() if "attention[" in path
                 ]
             return result
     except (KeyError, TypeError, ValueError) as error:
@@ -73,7 +73,7 @@ def assemble(answers: Path, report: Callable[[CopyProgress], None]) -> Assembled
         result.printed = worker.printed
 
 
-def _share_exact(seen: Observation, wanted: list[list[int]]) -> float:
-    leaf = seen["copied"]
-    copied, target = np.asarray(leaf.value), np.asarray(wanted)
+def _share_exact(observation: Observation, expected: list[list[int]]) -> float:
+    leaf = observation["copied"]
+    copied, target = np.asarray(leaf.value), np.asarray(expected)
     return float((copied == target).all(axis=1).mean()) if copied.shape == target.shape else 0.0

@@ -54,18 +54,18 @@ def serve(request: dict[str, Any], send: Send) -> None:
     )
     outcome: dict[str, Any] = {"own": own, "filled": filled}
     try:
-        seen = train(parts, request["held_out"], send)
+        result = train(parts, request["held_out"], send)
     except (Exception, SystemExit) as error:
         files = set(request["assemble"].values())
         send(outcome | {"raised": _raised_in(error, files)})
     else:
-        send(outcome, flatten(seen))
+        send(outcome, flatten(result))
 
 
 def _raised_in(error: BaseException, files: set[str]) -> dict[str, Any]:
     """The exception, with the lines of that file of the learner's in which it came up last."""
-    told = [raised(error, file) for file in files]
-    return asdict(max(told, key=lambda one: len(one.frames)))
+    reports = [raised(error, file) for file in files]
+    return asdict(max(reports, key=lambda report: len(report.frames)))
 
 
 def train(parts: Any, held_out: list[list[int]], send: Send) -> dict[str, Any]:
@@ -83,20 +83,20 @@ def train(parts: Any, held_out: list[list[int]], send: Send) -> dict[str, Any]:
         ),
     )
     loss = parts.LabelSmoothing(VOCABULARY, 0, SMOOTHING)
-    wanted = torch.tensor(held_out)
+    targets = torch.tensor(held_out)
     batches = _batches(parts, held_out)
     for round_ in range(1, MAX_ROUNDS + 1):
         group = itertools.islice(batches, BATCHES)
         mean = parts.run_epoch(group, model, loss, optimizer, scheduler)
-        exact = (_copy(parts, model, wanted[:BATCH]) == wanted[:BATCH]).all(dim=1).float().mean()
+        exact = (_copy(parts, model, targets[:BATCH]) == targets[:BATCH]).all(dim=1).float().mean()
         progress = CopyProgress(round_ * BATCHES, max_steps, float(mean), float(exact))
         send({"progress": vars(progress)})
         if exact == 1.0:
-            copied = _copy(parts, model, wanted)
-            if torch.equal(copied, wanted):
+            copied = _copy(parts, model, targets)
+            if torch.equal(copied, targets):
                 break
-    copied = _copy(parts, model, wanted)
-    return {"copied": copied, "attention": _attention(parts, model, wanted[:1])}
+    copied = _copy(parts, model, targets)
+    return {"copied": copied, "attention": _attention(parts, model, targets[:1])}
 
 
 def _batches(parts: Any, held_out: list[list[int]]) -> Iterator[Any]:
@@ -105,19 +105,25 @@ def _batches(parts: Any, held_out: list[list[int]]) -> Iterator[Any]:
 
     source, forbidden = random.Random("learnt from"), set(map(tuple, held_out))
     while True:
-        fresh = [one for one in sequences(source, 10 * BATCH) if tuple(one) not in forbidden]
-        for pairs in parts.token_batches([(one, one) for one in fresh], 2 * LENGTH * BATCH):
+        fresh = [
+            sequence
+            for sequence in sequences(source, 10 * BATCH)
+            if tuple(sequence) not in forbidden
+        ]
+        for pairs in parts.token_batches(
+            [(sequence, sequence) for sequence in fresh], 2 * LENGTH * BATCH
+        ):
             yield parts.Batch(*(torch.tensor(side) for side in zip(*pairs, strict=True)))
 
 
-def _copy(parts: Any, model: Any, wanted: Any) -> Any:
+def _copy(parts: Any, model: Any, source: Any) -> Any:
     model.eval()
-    return parts.greedy_decode(model, wanted, (wanted != 0).unsqueeze(1), LENGTH, START)
+    return parts.greedy_decode(model, source, (source != 0).unsqueeze(1), LENGTH, START)
 
 
-def _attention(parts: Any, model: Any, one: Any) -> list[Any]:
+def _attention(parts: Any, model: Any, sequence: Any) -> list[Any]:
     """What each layer of the decoder looks at in the source while it copies one sequence."""
-    batch = parts.Batch(one, one)
+    batch = parts.Batch(sequence, sequence)
     model.eval()
     model(batch.src, batch.tgt, batch.src_mask, batch.tgt_mask)
     return [layer.src_attn.weights[0] for layer in model.decoder.layers]

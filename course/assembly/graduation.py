@@ -30,11 +30,11 @@ EVERY = 5  # rounds between two lines where there is no terminal
 def training(console: Console) -> Iterator[Callable[[CopyProgress], None]]:
     """Show a bar that follows the reports; without a terminal, print a plain line now and then."""
     if not console.is_terminal:
-        seen: list[CopyProgress] = []
+        reports: list[CopyProgress] = []
 
         def line(progress: CopyProgress) -> None:
-            seen.append(progress)
-            if len(seen) % EVERY == 1:
+            reports.append(progress)
+            if len(reports) % EVERY == 1:
                 console.print(f"step {progress.step}: {_words(progress)}")
 
         yield line
@@ -69,8 +69,8 @@ def warning(failing: Sequence[DayResult]) -> RenderableType:
         for result in failing
     ]
     numbers = " ".join(str(result.day.number) for result in failing)
-    told = f"What fails here may spoil the training. `course check {numbers}` tells more."
-    return Group(*lines, Text(told, "quiet"))
+    advice = f"What fails here may spoil the training. `course check {numbers}` tells more."
+    return Group(*lines, Text(advice, "quiet"))
 
 
 def report(result: Assembled) -> RenderableType:

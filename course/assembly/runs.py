@@ -137,12 +137,14 @@ def _loaded(
         importlib.import_module(name)
     before = {name: sys.modules[name] for name in map(module_of, _references(definitions))}
     try:
-        made = put_in(definitions, folder, answers)
-        module = chosen() if chosen else made.module
+        assembled = put_in(definitions, folder, answers)
+        module = chosen() if chosen else assembled.module
     finally:
         sys.modules.update(before)  # for all that is not a learner's
     describe = partial(described, answers=answers)
-    return Parts(module, answers, made.own, made.filled, _fingerprint(made.files), describe)
+    return Parts(
+        module, answers, assembled.own, assembled.filled, _fingerprint(assembled.files), describe
+    )
 
 
 @dataclass(frozen=True)
@@ -188,9 +190,9 @@ def put_in(definitions: list[tuple[str, str]], folder: Path, answers: str) -> Pu
     if not own:
         from training.models.parts import whose  # torch takes a second to import
 
-        told = "\n".join(["No part of this model is yours:", *whose(own, filled)])
+        message = "\n".join(["No part of this model is yours:", *whose(own, filled)])
         days = ", ".join(str(day.number) for day in used)
-        raise Refused(f"{told}\nIts parts are exercises of days {days}")
+        raise Refused(f"{message}\nIts parts are exercises of days {days}")
     return PutIn(module, own, filled, files)
 
 
@@ -200,7 +202,7 @@ def _references(definitions: list[tuple[str, str]]) -> list[str]:
 
 
 @contextmanager
-def speaker(answers: Path, model: Path, told: Callable[[str], None]) -> Iterator[TextGenerator]:
+def speaker(answers: Path, model: Path, report: Callable[[str], None]) -> Iterator[TextGenerator]:
     """Load a published model that generates text with a learner's parts, in a worker.
 
     Raises:
@@ -210,7 +212,7 @@ def speaker(answers: Path, model: Path, told: Callable[[str], None]) -> Iterator
 
     remote = Remote()
     try:
-        remote.load(answers, model, told)
+        remote.load(answers, model, report)
         yield remote
     finally:
         remote.end()
@@ -222,18 +224,18 @@ def _asked_for(settings: Settings) -> list[tuple[str, str]]:
 
 def _exercises(definitions: list[tuple[str, str]]) -> dict[Day, list[str]]:
     """The exercises that some definitions are made of, by their days."""
-    found = {part for file, name in definitions for part in made_of(file, name)}
+    needed = {part for file, name in definitions for part in made_of(file, name)}
     days = {
-        day: [name for name in day.exercises if (home_of(day, name).file, name) in found]
+        day: [name for name in day.exercises if (home_of(day, name).file, name) in needed]
         for day in DAYS
-        if {file for file, _ in found} & set(day.references)
+        if {file for file, _ in needed} & set(day.references)
     }
     return {day: names for day, names in days.items() if names}
 
 
 def _files(folder: Path, days: Iterable[Day]) -> dict[str, Path]:
-    found = {day.stem: find_answer(day, folder) for day in days}
-    return {stem: path for stem, path in found.items() if path is not None}
+    paths = {day.stem: find_answer(day, folder) for day in days}
+    return {stem: path for stem, path in paths.items() if path is not None}
 
 
 def _fingerprint(files: dict[str, Path]) -> str:
@@ -252,14 +254,14 @@ def described(error: BaseException, answers: str) -> str:
     numbers = {day.stem: day.number for day in DAYS}
     names = [frame.f_code.co_filename for frame, _ in traceback.walk_tb(error.__traceback__)]
     file = next((name for name in reversed(names) if Path(name).stem in numbers), None)
-    found = raised(error, file)
+    exception = raised(error, file)
     if file is None:
-        return f"{describe_raised(found)}\n{_more(answers)}"
-    if found.not_started:
-        exercise = found.frames[-1][1].partition(".")[0]
-        words = not_started(exercise, found, [exercise])
+        return f"{describe_raised(exception)}\n{_more(answers)}"
+    if exception.not_started:
+        exercise = exception.frames[-1][1].partition(".")[0]
+        words = not_started(exercise, exception, [exercise])
     else:
-        words = describe_raised(found)
+        words = describe_raised(exception)
     return f"{words}\n{Path(file).name}: {_more(answers, numbers[Path(file).stem])}"
 
 

@@ -29,7 +29,7 @@ class Remote:
         self._worker = Worker("cpu", "course.assembly.spoken")
         self._requests = 0
 
-    def load(self, answers: Path, model: Path, told: Callable[[str], None]) -> None:
+    def load(self, answers: Path, model: Path, report: Callable[[str], None]) -> None:
         """Load parts and weights.
 
         Raises:
@@ -37,7 +37,7 @@ class Remote:
         """
         request = {"answers": str(answers.resolve()), "named": str(answers), "model": str(model)}
         for line in self._asked({"load": request}, LOADING)["lines"]:
-            told(line)
+            report(line)
 
     def generate(self, prompt: str, tokens: int, drawing: Sampling) -> Iterator[str]:
         """Yield pieces of the continuation of a text."""
@@ -75,13 +75,13 @@ class Remote:
         try:
             self._worker.ask(request | {"number": self._requests})
             while True:
-                told, _ = self._worker.hear(computing, 4 * computing)
-                if told.get("number") == self._requests:  # else that of a reply that was stopped
+                reply, _ = self._worker.hear(computing, 4 * computing)
+                if reply.get("number") == self._requests:  # else that of a reply that was stopped
                     break
         except (WorkerStopped, NotStarted) as stop:
             raise Refused(str(stop)) from stop
-        if "too_long" in told:
-            raise TooLong(str(told["too_long"]))
-        if "refused" in told:
-            raise Refused(str(told["refused"]))
-        return told
+        if "too_long" in reply:
+            raise TooLong(str(reply["too_long"]))
+        if "refused" in reply:
+            raise Refused(str(reply["refused"]))
+        return reply

@@ -56,7 +56,7 @@ def _load(answers: str, named: str, model: str) -> list[str]:
     """Load parts and weights, and tell whose the parts are."""
     STAGE.named = named
     path = Path(model)
-    made = put_in(PUBLISHED[kind_of(path)], Path(answers), named)
+    assembled = put_in(PUBLISHED[kind_of(path)], Path(answers), named)
     decoding = sys.modules["variants.kv_cache"]
 
     class OwnGPT(decoding.CachedGPT):  # type: ignore[misc, name-defined]
@@ -64,12 +64,12 @@ def _load(answers: str, named: str, model: str) -> list[str]:
 
     classes = Classes(
         gpt2=OwnGPT,
-        llama=getattr(made.module, "LLaMA", Classes.llama),
+        llama=getattr(assembled.module, "LLaMA", Classes.llama),
         reader=decoding.CachedModel,
         sample=sys.modules["variants.sampling"].sample,
     )
     STAGE.model = Pretrained.load(path, "cpu", classes)
-    return list(whose(made.own, made.filled))
+    return list(whose(assembled.own, assembled.filled))
 
 
 def _begin(

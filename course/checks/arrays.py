@@ -65,9 +65,9 @@ def as_numpy(value: Any) -> Array:
     return array
 
 
-def same(one: Any, other: Any) -> bool:
+def same(value: Any, other: Any) -> bool:
     """Return whether both hold the same values; NaN equals NaN."""
-    a, b = as_numpy(one), as_numpy(other)
+    a, b = as_numpy(value), as_numpy(other)
     return np.array_equal(a, b, equal_nan=a.dtype.kind == b.dtype.kind == "f")
 
 

@@ -52,8 +52,8 @@ def shapes(module: Any) -> dict[str, list[int]]:
 
 def listed(names: Iterable[str]) -> str:
     """Return the first of some names, and how many more there are."""
-    first, *others = [*sorted(names), ""]
-    return f"{first} and {len(others) - 1} more" if len(others) > 1 else first or "none"
+    first, *rest = [*sorted(names), ""]
+    return f"{first} and {len(rest) - 1} more" if len(rest) > 1 else first or "none"
 
 
 def sequences(

@@ -21,7 +21,7 @@ from course.curriculum import Day
 PREFIX = "test_"
 
 
-def inputs_of(day: Day, asked: str, seed: int = 0, device: str = "cpu") -> dict[str, Any]:
+def inputs_of(day: Day, check_name: str, seed: int = 0, device: str = "cpu") -> dict[str, Any]:
     """Draw the inputs of a check, by name.
 
     Raises:
@@ -29,29 +29,30 @@ def inputs_of(day: Day, asked: str, seed: int = 0, device: str = "cpu") -> dict[
     """
     checks = {check.name: check for check in _checks(day)}
     with device_there(device):
-        return check_inputs(checks[names_like(asked, day, list(checks))[0]], seed, device)
+        return check_inputs(checks[names_like(check_name, day, list(checks))[0]], seed, device)
 
 
-def names_like(asked: str, day: Day, names: Sequence[str]) -> list[str]:
+def names_like(check_name: str, day: Day, names: Sequence[str]) -> list[str]:
     """Return the checks that a name means: one check, or one for each parameter if the name
     contains none.
 
     Args:
-        asked: the name of a check, with or without `test_`.
+        check_name: the name of a check, with or without `test_`.
         day: the day, for the message.
         names: the names of the day's checks.
 
     Raises:
         LookupError: there is no such check; the message gives the nearest name and lists all names.
     """
-    wanted = f"{PREFIX}{asked.removeprefix(PREFIX)}"
-    found = [name for name in names if wanted in (name, name.partition("[")[0])]
-    if found:
-        return found
-    near = difflib.get_close_matches(wanted, names, 1, cutoff=0.0)
-    known = dict.fromkeys(name.removeprefix(PREFIX).partition("[")[0] for name in names)
+    full_name = f"{PREFIX}{check_name.removeprefix(PREFIX)}"
+    matches = [name for name in names if full_name in (name, name.partition("[")[0])]
+    if matches:
+        return matches
+    near = difflib.get_close_matches(full_name, names, 1, cutoff=0.0)
+    available = dict.fromkeys(name.removeprefix(PREFIX).partition("[")[0] for name in names)
     raise LookupError(
-        f"day {day.number} has no check {asked!r}; the nearest is {near[0]!r}. It has: {', '.join(known)}"
+        f"day {day.number} has no check {check_name!r}; the nearest is {near[0]!r}. "
+        f"It has: {', '.join(available)}"
     )
 
 
@@ -60,17 +61,22 @@ def snippet(day: Day, name: str, seed: int = 0, device: str = "cpu") -> str:
     options = [f"seed={seed}"] if seed else []
     options += [f"device={_quoted(device)}"] if device != "cpu" else []
     call = f"case({', '.join([str(day.number), _quoted(name), *options])})"
-    names = [one.arg for one in _definition(day, name).args.args if one.arg != "answer"]
+    names = [
+        parameter.arg for parameter in _definition(day, name).args.args if parameter.arg != "answer"
+    ]
     if len(names) == 1:
         lines = [f"{names[0]} = {call}[{_quoted(names[0])}]"]
     else:
-        lines = [f"drawn = {call}", *(f"{one} = drawn[{_quoted(one)}]" for one in names)]
+        lines = [
+            f"drawn = {call}",
+            *(f"{parameter} = drawn[{_quoted(parameter)}]" for parameter in names),
+        ]
     head = ["from course import case"]
     if device == PRACTICE:
         head.append("from course.checks import practice")
         lines = [
             "with practice.running():  # use them in here, too",
-            *(f"    {one}" for one in lines),
+            *(f"    {line}" for line in lines),
         ]
     return "\n".join([*head, "", *lines])
 

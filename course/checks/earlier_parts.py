@@ -42,22 +42,22 @@ class EarlierParts:
             raise NotDone(f"Your file of day {day.number} defines no {name}.") from None
 
     def _load(self, name: str, day: Day) -> ModuleType:
-        wanted = f"{name} is day {day.number}'s exercise, and is taken from your own file"
+        message = f"{name} is day {day.number}'s exercise, and is taken from your own file"
         path = find_answer(day, self._folder)
         if path is None:
-            raise NotDone(f"{wanted}: there is no {day.stem}.py.")
+            raise NotDone(f"{message}: there is no {day.stem}.py.")
         try:
             source = read_answer(path)
             started = begun(source, self._stub_of(day), day.exercises)
         except (Unreadable, SyntaxError, ValueError, RecursionError, MemoryError) as error:
             raise NotDone(
-                f"{wanted}, which cannot be read: check day {day.number} first."
+                f"{message}, which cannot be read: check day {day.number} first."
             ) from error
         if name not in started:
-            raise NotDone(f"{wanted}: do day {day.number} first.")
+            raise NotDone(f"{message}: do day {day.number} first.")
         try:
             return build_answer(str(path), source)
         except (Exception, SystemExit) as error:
             raise NotDone(
-                f"{wanted}, which cannot be loaded: check day {day.number} first."
+                f"{message}, which cannot be loaded: check day {day.number} first."
             ) from error

@@ -132,7 +132,7 @@ def raised_from(entry: Any) -> Raised:
         BadFrame: the message contains no valid `Raised`.
     """
     try:
-        frames, made = (
+        frames, cpu_line = (
             [(int(line), str(name)[:200], str(text)[:500]) for line, name, text in places[:50]]
             for places in (entry["frames"], entry["cpu_line"])
         )
@@ -141,7 +141,7 @@ def raised_from(entry: Any) -> Raised:
             str(entry["message"])[:MAX_TEXT_LENGTH],
             frames,
             entry["not_started"] is True,
-            made[:1],
+            cpu_line[:1],
             str(entry["suggestion"])[:100],
         )
     except (KeyError, TypeError, ValueError, OverflowError) as error:

@@ -21,8 +21,8 @@ def named_parameters(module: Any) -> Iterator[tuple[str, Any]]:
     the order in which the modules were created does not matter."""
     names: dict[int, tuple[str, Any]] = {}
     for name, parameter in module.named_parameters(remove_duplicate=False):
-        known = names.get(id(parameter))
-        if known is None or name < known[0]:
+        previous = names.get(id(parameter))
+        if previous is None or name < previous[0]:
             names[id(parameter)] = name, parameter
     yield from names.values()
 

@@ -43,7 +43,7 @@ class Outline:
         return WATERTIGHT if self.beyond else CORE
 
     def as_json(self) -> dict[str, Any]:
-        names = [one.name for one in fields(Outline)]
+        names = [entry.name for entry in fields(Outline)]
         return {name: getattr(self, name) for name in names} | {"uses": sorted(self.uses)}
 
     @classmethod
@@ -141,9 +141,9 @@ def _parameter_sets(
         yield suffix, dict(zip(names, values, strict=True)), [why for _, why in chosen if why]
 
 
-def _value(given: Any) -> tuple[Any, str]:
+def _value(value: Any) -> tuple[Any, str]:
     """A value of `parametrize`, bare or as `pytest.param`, and the reason that marks it watertight."""
-    if not hasattr(given, "marks"):
-        return given, ""
-    reasons = [mark.args[0] for mark in given.marks if mark.name == WATERTIGHT]
-    return given.values[0], next(iter(reasons), "")
+    if not hasattr(value, "marks"):
+        return value, ""
+    reasons = [mark.args[0] for mark in value.marks if mark.name == WATERTIGHT]
+    return value.values[0], next(iter(reasons), "")

@@ -148,5 +148,5 @@ def _tensor_leaf(tensor: Any) -> Leaf:
 def _type_name(value: object) -> str:
     kind = type(value)
     name = str(kind.__qualname__)
-    whole = name if kind.__module__ == "builtins" else f"{kind.__module__}.{name}"
-    return whole.partition("\n")[0][:MAX_NAME_LENGTH]
+    full_name = name if kind.__module__ == "builtins" else f"{kind.__module__}.{name}"
+    return full_name.partition("\n")[0][:MAX_NAME_LENGTH]

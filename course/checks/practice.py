@@ -166,8 +166,8 @@ def _computed(function: Any, *args: Any, **kwargs: Any) -> Any:
         return args[1]
     device = kwargs.get("device")
     where = {} if device is None else {"device": "cpu", "pin_memory": None}
-    told = {key: where.get(key, _bare(value)) for key, value in kwargs.items()}
-    result = function(*_bare(args), **told)
+    keywords = {key: where.get(key, _bare(value)) for key, value in kwargs.items()}
+    result = function(*_bare(args), **keywords)
     if torch.Tag.inplace_view in function.tags:  # the wrapper's own shape changes, too
         with no_dispatch():
             function(*args, **kwargs)
@@ -180,25 +180,28 @@ def _computed(function: Any, *args: Any, **kwargs: Any) -> Any:
     )
     with torch.inference_mode(inference):
         return _wrapped(
-            result, {id(one.values): one for one in tensors if isinstance(one, Practice)}
+            result,
+            {id(tensor.values): tensor for tensor in tensors if isinstance(tensor, Practice)},
         )
 
 
 def _refuse_two_devices(function: Any, name: str, args: Any, tensors: list[Tensor]) -> None:
-    foreign = [one for one in tensors if not isinstance(one, Practice)]
+    foreign = [tensor for tensor in tensors if not isinstance(tensor, Practice)]
     if not foreign or name in COPIES:
         return
     if name in INDEXING:
         if not isinstance(args[0], Practice):
             raise RuntimeError(INDICES.format("cpu"))
-        foreign = [one for one in _tensors(args[2:]) if not isinstance(one, Practice)]
+        foreign = [tensor for tensor in _tensors(args[2:]) if not isinstance(tensor, Practice)]
     takes_numbers = name in WITH_NUMBERS or torch.Tag.pointwise in function.tags
     fixed = [*args[: int(function._schema.is_mutable)]]  # what is changed in place
     fixed += args[1:2] if name.startswith("masked_fill") else []  # and a mask
-    for one in foreign:
-        if not takes_numbers or one.dim() > 0 or any(one is other for other in fixed):
-            kind = str(one.dtype).removeprefix("torch.")
-            what = f"The CPU tensor is {kind} of shape {tuple(one.shape)}, given to `{name}`."
+    for cpu_tensor in foreign:
+        if not takes_numbers or cpu_tensor.dim() > 0 or any(cpu_tensor is other for other in fixed):
+            kind = str(cpu_tensor.dtype).removeprefix("torch.")
+            what = (
+                f"The CPU tensor is {kind} of shape {tuple(cpu_tensor.shape)}, given to `{name}`."
+            )
             raise RuntimeError(f"{TWO_DEVICES}\n{what}")
 
 
@@ -248,14 +251,14 @@ class _Generator(_GENERATOR):
     """Stands for `torch.Generator`: one on the device is of the CPU's numbers, and says where it is."""
 
     def __new__(cls, device: Any = "cpu") -> _Generator:
-        there = torch.device(device).type == NAME
-        made: _Generator = super().__new__(cls, "cpu" if there else device)
-        made.there = there
-        return made
+        on_practice = torch.device(device).type == NAME
+        generator: _Generator = super().__new__(cls, "cpu" if on_practice else device)
+        generator.on_practice = on_practice
+        return generator
 
     @property
     def device(self) -> torch.device:
-        return torch.device(DEVICE) if self.there else super().device
+        return torch.device(DEVICE) if self.on_practice else super().device
 
 
 class _Rules(TorchFunctionMode):
@@ -295,9 +298,9 @@ class _Rules(TorchFunctionMode):
             here = sys._getframe(1)
             while here is not None and here.f_code.co_filename != self._file:
                 here = here.f_back
-            made = _lines_of_cpu_tensors((args, list(kwargs.values())))
-            if made:
-                result.cpu_line = made[0]
+            cpu_lines = _lines_of_cpu_tensors((args, list(kwargs.values())))
+            if cpu_lines:
+                result.cpu_line = cpu_lines[0]
             elif here is not None:
                 code = here.f_code
                 result.cpu_line = here.f_lineno, code.co_qualname, code.co_filename
@@ -336,7 +339,7 @@ def _hooked(hooks: Any, pack: Any, unpack: Any) -> None:
 
 def _lines_of_cpu_tensors(arguments: Any) -> list[Any]:
     """Where the answer made each CPU tensor among the arguments, as far as that is known."""
-    lines = (vars(one).get("cpu_line") for one in _tensors(arguments))
+    lines = (vars(tensor).get("cpu_line") for tensor in _tensors(arguments))
     return [line for line in lines if line is not None]
 
 

@@ -25,32 +25,32 @@ def raised(error: BaseException, file: str | None) -> Raised:
         for frame, line in traceback.walk_tb(error.__traceback__)
         if frame.f_code.co_filename == file
     ][-DEEPEST_TRACEBACK:]
-    made = getattr(error, "cpu_line", None)  # where the practice GPU raised it
+    cpu_line = getattr(error, "cpu_line", None)  # where the practice GPU raised it
     if isinstance(error, SyntaxError) and error.filename == file:
         frames.append((error.lineno or 0, "", (error.text or "").strip()))
     message = error.msg if isinstance(error, SyntaxError) else str(error)
     if has_lost_gpu(error):
         message = message.partition("\n")[0]  # what follows is advice to those who write kernels
     kind = "MemoryError" if _is_out_of_memory(error) else type(error).__name__
-    own = [_place(*made)] if made else []
+    own = [_place(*cpu_line)] if cpu_line else []
     return Raised(kind, message, frames, _is_stubs_own(error, file), own, _suggestion(error))
 
 
 def _suggestion(error: BaseException) -> str:
     """Return the name that was probably meant, as Python's tracebacks do; the answer's own frames know it."""
-    wanted: str | None = None
+    unknown: str | None = None
     names: list[str] = []
     if isinstance(error, NameError):
         *_, (frame, _) = traceback.walk_tb(error.__traceback__)
-        wanted, names = error.name, [*frame.f_locals, *frame.f_globals, *dir(builtins)]
+        unknown, names = error.name, [*frame.f_locals, *frame.f_globals, *dir(builtins)]
     elif isinstance(error, AttributeError):
         with contextlib.suppress(Exception):  # an object may say anything of its attributes
-            wanted, names = error.name, dir(error.obj)
+            unknown, names = error.name, dir(error.obj)
     elif isinstance(error, ImportError) and (module := sys.modules.get(error.name or "")):
         missing = NOT_IN_MODULE.match(error.msg)  # Python 3.11 has the name nowhere else
-        wanted, names = missing and missing[1], dir(module)
-    known = [name for name in names if isinstance(name, str)]
-    return next(iter(difflib.get_close_matches(wanted or "", known, 1)), "")
+        unknown, names = missing and missing[1], dir(module)
+    candidates = [name for name in names if isinstance(name, str)]
+    return next(iter(difflib.get_close_matches(unknown or "", candidates, 1)), "")
 
 
 def has_lost_gpu(error: BaseException | None) -> bool:

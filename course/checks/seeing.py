@@ -103,13 +103,13 @@ def drawn(
     check: Check, seed: int, device: str = "cpu", transform: Transform | None = None
 ) -> dict[str, Any]:
     """Draw the inputs at this very seed, whatever a fixture raises."""
-    known: dict[str, Any] = {**check.parameters, "device": device, "seed": seed}
-    wanted = [name for name in inspect.signature(check.function).parameters if name != "answer"]
-    if BUILD in wanted:
+    values: dict[str, Any] = {**check.parameters, "device": device, "seed": seed}
+    names = [name for name in inspect.signature(check.function).parameters if name != "answer"]
+    if BUILD in names:
         from course.checks.tensors import Build  # torch takes a second to import
 
-        known[BUILD] = Build(seed, check.name, device, transform)
-    inputs = {name: _fixture(check, name, known) for name in wanted}
+        values[BUILD] = Build(seed, check.name, device, transform)
+    inputs = {name: _fixture(check, name, values) for name in names}
     if transform is not None:
         inputs = map_arrays(inputs, transform)
     if device != "cpu":
@@ -164,20 +164,22 @@ def _seeded(check: Check, seed: int, device: str) -> Iterator[None]:
             torch.set_num_threads(threads)
 
 
-def _fixture(check: Check, name: str, known: dict[str, Any]) -> Any:
-    if name not in known:
+def _fixture(check: Check, name: str, values: dict[str, Any]) -> Any:
+    if name not in values:
         definition = getattr(check.module, name, None)
         if definition is None:
             raise LookupError(
                 f"{check.name} asks for '{name}', which {check.module.__file__} does not define"
             )
         function = inspect.unwrap(definition)
-        wanted = inspect.signature(function).parameters
-        arguments = {other: _fixture(check, other, known) for other in wanted if other != "draw"}
-        if "draw" in wanted:  # each fixture of each check has a stream of its own
-            arguments["draw"] = _draw(check, known["seed"], name)
-        known[name] = function(**arguments)
-    return known[name]
+        parameters = inspect.signature(function).parameters
+        arguments = {
+            other: _fixture(check, other, values) for other in parameters if other != "draw"
+        }
+        if "draw" in parameters:  # each fixture of each check has a stream of its own
+            arguments["draw"] = _draw(check, values["seed"], name)
+        values[name] = function(**arguments)
+    return values[name]
 
 
 def _draw(check: Check, seed: int, fixture: str) -> Draw:

@@ -68,17 +68,17 @@ class Build:
     @CLOCK.stopped()
     def _give_weights(self, module: nn.Module, dtype: str) -> None:
         for name, parameter in named_parameters(module):
-            drawn = _weights(self._seed, f"{self._who}/{name}", tuple(parameter.shape))
-            given = self._transform(drawn.to(getattr(torch, dtype)))
-            parameter.copy_(given)
+            weights = _weights(self._seed, f"{self._who}/{name}", tuple(parameter.shape))
+            transformed = self._transform(weights.to(getattr(torch, dtype)))
+            parameter.copy_(transformed)
 
 
 @functools.lru_cache(maxsize=4096)
 def _weights(seed: int, who: str, shape: tuple[int, ...]) -> Tensor:
     matrix = len(shape) > 1
     how = {"scale": shape[-1] ** -0.5} if matrix else {"mean": 0.5, "scale": 0.7}
-    drawn: Tensor = TensorDraw(seed, who).normal(*shape, dtype="float64", **how)
-    return drawn
+    weights: Tensor = TensorDraw(seed, who).normal(*shape, dtype="float64", **how)
+    return weights
 
 
 @contextmanager

@@ -24,9 +24,9 @@ def board(results: dict[int, DayResult], to: Console) -> RenderableType:
     parts = [_part(number, part, results) for number, part in numbered]
     days = next(table for table in _arrangements(parts) if _fits(table, to))
     above, below = _headline(results, to.width), (_legend(), "", *_next_steps(results))
-    whole = Group(above, "", days, *below)
-    if not to.is_terminal or len(to.render_lines(whole, pad=False)) < to.height:
-        return whole
+    full = Group(above, "", days, *below)
+    if not to.is_terminal or len(to.render_lines(full, pad=False)) < to.height:
+        return full
     here = next((day for day, result in results.items() if result.status != "passed"), 0)
     folded = [
         table if here in [day.number for day in part.days] else _folded(number, part, results)
@@ -44,7 +44,7 @@ def _arrangements(parts: Sequence[Table]) -> Iterator[Table]:
     """The parts side by side, then in ever fewer columns."""
     first, later = parts[:2], parts[2:]
     for columns in (
-        [[one] for one in parts],
+        [[part] for part in parts],
         [first, later[:1], later[1:]],
         [first, later],
         [parts],
@@ -175,25 +175,25 @@ def board_svg(results: dict[int, DayResult]) -> str:
     statuses = {day.number: _status(day, results) for day in _ready(DAYS)}
     passed = sum(status in ("passed", "watertight") for status in statuses.values())
     stars = sum(status == "watertight" for status in statuses.values())
-    told = f"{passed} of {len(statuses)} days" + (f", {stars} watertight ★" if stars else "")
-    drawn = [f'<text class="title" x="{MARGIN}" y="34">Transformers from scratch</text>']
-    drawn.append(f'<text x="{MARGIN}" y="56">{told}</text>')
+    summary = f"{passed} of {len(statuses)} days" + (f", {stars} watertight ★" if stars else "")
+    elements = [f'<text class="title" x="{MARGIN}" y="34">Transformers from scratch</text>']
+    elements.append(f'<text x="{MARGIN}" y="56">{summary}</text>')
     y = 84
     for number, part in enumerate(PARTS, 1):
         if not (days := _ready(part.days)):
             continue
         title = escape(f"{number} · {part.title}")
-        drawn.append(f'<text class="part" x="{MARGIN}" y="{y}">{title}</text>')
+        elements.append(f'<text class="part" x="{MARGIN}" y="{y}">{title}</text>')
         for index, day in enumerate(days):
             row, column = divmod(index, A_ROW)
-            place = MARGIN + column * PITCH, y + 10 + row * PITCH
-            drawn.append(_square(day, statuses[day.number], *place))
+            corner = MARGIN + column * PITCH, y + 10 + row * PITCH
+            elements.append(_square(day, statuses[day.number], *corner))
         y += 42 + PITCH * (row + 1)
     width, height = 2 * MARGIN + A_ROW * PITCH + SQUARE - PITCH, y - 20
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" '
-        f'role="img" aria-label="Transformers from scratch: {told}">\n<style>{SVG_STYLE}</style>\n'
-        + "\n".join(drawn)
+        f'role="img" aria-label="Transformers from scratch: {summary}">\n<style>{SVG_STYLE}</style>\n'
+        + "\n".join(elements)
         + "\n</svg>\n"
     )
 

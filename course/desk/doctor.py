@@ -44,7 +44,7 @@ class Finding:
     """The result of one check of the installation. `fine` is None for information only."""
 
     what: str
-    found: str
+    value: str
     fine: bool | None = True
 
 
@@ -61,7 +61,7 @@ def examine(sandbox: Iterable[str]) -> bool:
     missing = 0
     for finding in _findings(sandbox):
         missing += finding.fine is False
-        table.add_row(MARKS_OF[finding.fine], finding.what, display.safe(finding.found))
+        table.add_row(MARKS_OF[finding.fine], finding.what, display.safe(finding.value))
     console = display.console()
     console.print(table)
     conclusion = "Nothing is missing." if not missing else f"{missing} missing, marked ✘."
@@ -98,7 +98,7 @@ def _findings(sandbox: Iterable[str]) -> Iterator[Finding]:
     yield Finding("Memory of the board", words, writable or None)
     yield _accelerator()
     yield _practice_gpu()
-    yield from (Finding("Sandbox", said, None) for said in sandbox)
+    yield from (Finding("Sandbox", line, None) for line in sandbox)
 
 
 def _package(name: str) -> Finding:

@@ -34,15 +34,15 @@ def next_hint(day: Day, exercise: str) -> tuple[dict[int, str], int]:
     """Return the number of the next hint, or of all hints if all have been given, and the total number."""
     hints = dict(enumerate(read_hints(day)[exercise], 1))
     key = f"{day.stem}/{exercise}"
-    with changing(GIVEN) as given:
-        count = given[key] = int(given.get(key, 0)) + 1
+    with changing(GIVEN) as counts:
+        count = counts[key] = int(counts.get(key, 0)) + 1
     return ({count: hints[count]} if count in hints else hints), len(hints)
 
 
 def give_back(day: Day) -> bool:
     """Start the day's hints over. Returns whether any had been given."""
-    with changing(GIVEN) as given:
-        mine = [key for key in given if key.startswith(f"{day.stem}/")]
+    with changing(GIVEN) as counts:
+        mine = [key for key in counts if key.startswith(f"{day.stem}/")]
         for key in mine:
-            del given[key]
+            del counts[key]
     return bool(mine)

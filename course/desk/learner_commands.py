@@ -98,19 +98,19 @@ def check(
 
     Exit 0 if every day passes, 1 if one does not, 2 for a usage error.
     """
-    wanted = list(chain(*days)) if days else [day for day in DAYS if day.ready]
+    chosen = list(chain(*days)) if days else [day for day in DAYS if day.ready]
     if case is not None:
-        if len(wanted) != 1 or as_json:
+        if len(chosen) != 1 or as_json:
             raise typer.BadParameter(
                 "--case shows one check of one day: course check 8 --case scale"
             )
-        raise typer.Exit(_show_case(wanted[0], case, answers, device.value, seed))
+        raise typer.Exit(_show_case(chosen[0], case, answers, device.value, seed))
     console = display.console(stderr=as_json)
-    marks = {day: verdict_digest(day, find_answer(day, answers)) for day in wanted}
+    marks = {day: verdict_digest(day, find_answer(day, answers)) for day in chosen}
     results: list[DayResult] = []
 
     try:
-        for checked in check_days(wanted, answers, seed, device.value, Waiting.on(console)):
+        for checked in check_days(chosen, answers, seed, device.value, Waiting.on(console)):
             if as_json:
                 result = checked.look()
                 if not all(search.done for search in checked.searches):
@@ -202,14 +202,14 @@ def hint(
         )
     last = kept_result(day)
     chosen = exercise or (last.next_exercise if last else day.exercises[0])
-    found = last.wrong_in(chosen) if last else None
+    wrong = last.wrong_in(chosen) if last else None
     if last is not None and last.status == "passed":
         display.console().print(Text(f"Day {day.number} has passed.", "passed"))
-    display.console().print(hint_(day, chosen, *next_hint(day, chosen), found), crop=False)
-    others = [name for name in day.exercises if name != chosen]
-    if exercise is None and others:
+    display.console().print(hint_(day, chosen, *next_hint(day, chosen), wrong), crop=False)
+    remaining = [name for name in day.exercises if name != chosen]
+    if exercise is None and remaining:
         display.console().print(
-            Text(f"Other exercises: course hint {day.number} {' | '.join(others)}", "quiet")
+            Text(f"Other exercises: course hint {day.number} {' | '.join(remaining)}", "quiet")
         )
 
 
@@ -229,7 +229,7 @@ def recall(
     The questions return after 3, 7 and 21 days.
     """
     console, today = display.console(), date.today()
-    due = [one for one, when in recalling.scheduled().items() if when <= today]
+    due = [scheduled for scheduled, when in recalling.scheduled().items() if when <= today]
     chosen = day or (due or _unscheduled(today))[-1]
     wait = None
     if sys.stdin.isatty() and console.is_terminal:
@@ -243,9 +243,9 @@ def recall(
         console.print("\nStopped: these questions keep their date.")
         raise typer.Exit(1) from None
     console.print(f"Next time: {_on(recalling.asked(chosen, today))}")
-    others = [str(one.number) for one in due if one != chosen]
-    if others:
-        console.print(f"Also due: day {', '.join(others)} (course recall {others[-1]})")
+    rest = [str(other.number) for other in due if other != chosen]
+    if rest:
+        console.print(f"Also due: day {', '.join(rest)} (course recall {rest[-1]})")
 
 
 def _unscheduled(today: date) -> list[Day]:
@@ -274,12 +274,12 @@ def reset(day: OneDay) -> None:
     if day.stub.exists() and is_untouched(day, day.stub):
         console.print(f"{display.shown(day.stub)} is already the stub.")
         return
-    kept = _keep_aside(day.stub) if day.stub.exists() else None
+    backup = _keep_aside(day.stub) if day.stub.exists() else None
     with display.writing(day.stub):
         day.stub.write_text(stub_of(day), encoding="utf-8", newline="\n")
     console.print(
         f"{display.shown(day.stub)} is the stub again."
-        + (f" Your file is kept as {display.shown(kept)}." if kept else "")
+        + (f" Your file is kept as {display.shown(backup)}." if backup else "")
     )
 
 
@@ -300,25 +300,25 @@ def solution(day: OneDay) -> None:
 # --- What several commands need -------------------------------------------------------------------
 
 
-def _show_case(day: Day, asked: str, answers: Path, device: str, seed: int) -> int:
+def _show_case(day: Day, check_name: str, answers: Path, device: str, seed: int) -> int:
     """Show one check, the first that fails of those that a name means. Returns the exit code."""
     try:
         [checked] = check_days([day], answers, seed, device)
     except NotRecorded as error:
         raise typer.BadParameter(str(error)) from error
-    found: dict[str, CheckResult] = {}
+    results: dict[str, CheckResult] = {}
     for check in checked.look().checks:  # the practice GPU counts where the CPU passes
-        if check.name not in found or (check.is_open and not check.repeats):
-            found[check.name] = check
+        if check.name not in results or (check.is_open and not check.repeats):
+            results[check.name] = check
     try:
-        names = names_like(asked, day, list(found))
+        names = names_like(check_name, day, list(results))
     except LookupError as error:
         raise typer.BadParameter(str(error)) from error
-    chosen = next((name for name in names if found[name].is_open), names[0])
+    chosen = next((name for name in names if results[name].is_open), names[0])
     console = display.console()
-    console.print(case_(found[chosen]))
+    console.print(case_(results[chosen]))
     for title, lines in (
-        ("The same inputs in Python", snippet(day, chosen, seed, found[chosen].device)),
+        ("The same inputs in Python", snippet(day, chosen, seed, results[chosen].device)),
         (
             f"What {display.shown(day.checks)} does with them; `answer` is your file",
             steps(day, chosen),
@@ -326,7 +326,7 @@ def _show_case(day: Day, asked: str, answers: Path, device: str, seed: int) -> i
     ):
         console.print(Text(f"\n{title}:\n", "quiet"))
         console.print(Text(textwrap.indent(lines, "    ")), soft_wrap=True)  # to be copied
-    return 0 if found[chosen].status == "passed" else 1
+    return 0 if results[chosen].status == "passed" else 1
 
 
 def _keep_aside(path: Path) -> Path:

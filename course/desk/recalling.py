@@ -58,7 +58,7 @@ PLAIN = (
 class Question:
     """A question of a lesson, and its answer, both in Markdown."""
 
-    asked: str
+    text: str
     answer: str
 
 
@@ -67,7 +67,7 @@ def questions(day: Day) -> list[Question]:
     cells = json.loads(day.lesson.read_text(encoding="utf-8"))["cells"]
     text = "\n\n".join("".join(cell["source"]) for cell in cells)
     section = text.partition(HEADING)[2].partition("\n## ")[0]
-    return [Question(*map(_in_plain_text, found)) for found in QUESTION.findall(section)]
+    return [Question(*map(_in_plain_text, match)) for match in QUESTION.findall(section)]
 
 
 def _in_plain_text(markdown: str) -> str:
@@ -84,14 +84,14 @@ def ask(day: Day, console: Console, wait: Callable[[], object] | None) -> None:
     """Ask the day's questions one by one, and show an answer when `wait` returns. Without `wait`, as
     without a terminal, show all questions first, and then all answers."""
     console.print(Text(f"Day {day.number} · {day.title}", "bold"))
-    found = questions(day)
-    for number, question in enumerate(found, 1):
-        console.print(Text(f"Question {number} of {len(found)}", "quiet"))
-        console.print(Prose(question.asked), crop=False)
+    cards = questions(day)
+    for number, question in enumerate(cards, 1):
+        console.print(Text(f"Question {number} of {len(cards)}", "quiet"))
+        console.print(Prose(question.text), crop=False)
         if wait is not None:
             wait()
             console.print(Prose(question.answer), crop=False)
-    for number, question in enumerate(found if wait is None else [], 1):
+    for number, question in enumerate(cards if wait is None else [], 1):
         console.print(Text(f"Answer {number}", "quiet"))
         console.print(Prose(question.answer), crop=False)
 

@@ -28,9 +28,9 @@ def failing(days: Sequence[Day], answers: Path) -> list[DayResult]:
     if answers.resolve() == EXERCISES:
         results = list(_results(days).values())
     else:
-        there = [day for day in days if find_answer(day, answers) is not None]
+        submitted = [day for day in days if find_answer(day, answers) is not None]
         results = []
-        for checked in check_days(there, answers):
+        for checked in check_days(submitted, answers):
             exhaust(checked.run_there())
             results.append(checked.result)
     return [result for result in results if result.status in ("failed", "error")]
@@ -43,8 +43,8 @@ def _results(days: Sequence[Day]) -> dict[int, DayResult]:
         mark = verdict_digest(day, find_answer(day, EXERCISES))
         if is_untouched(day, day.stub):
             results[day.number] = _untouched(day)
-        elif (kept := kept_result(day, mark)) is not None:
-            results[day.number] = kept
+        elif (stored := kept_result(day, mark)) is not None:
+            results[day.number] = stored
         else:
             stale[day] = mark
     # A new version of the course or of torch makes every verdict stale: that takes a minute.
@@ -60,9 +60,11 @@ def next_day() -> Day:
     """Return the first day that does not pass, or the first day if all pass. Those that passed once are not
     checked again, unless their stubs are back."""
     passed = passed_days()
-    left = (day for day in DAYS if day.ready)
-    left = (day for day in left if day not in passed or is_untouched(day, day.stub))
-    return next((day for day in left if _results([day])[day.number].status != "passed"), DAYS[0])
+    candidates = (day for day in DAYS if day.ready)
+    candidates = (day for day in candidates if day not in passed or is_untouched(day, day.stub))
+    return next(
+        (day for day in candidates if _results([day])[day.number].status != "passed"), DAYS[0]
+    )
 
 
 def _untouched(day: Day) -> DayResult:

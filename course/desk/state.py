@@ -81,7 +81,7 @@ def kept_result(day: Day, mark: str | None = None) -> DayResult | None:
         return None
     try:
         checks = [{name: check[name] for name in KEPT} for check in entry["checks"]]
-        return DayResult(day, tuple(CheckResult(**one) for one in checks), begun=entry["begun"])
+        return DayResult(day, tuple(CheckResult(**check) for check in checks), begun=entry["begun"])
     except (KeyError, TypeError):
         return None
 

@@ -50,11 +50,11 @@ def verdict(
     if len({check.message for check in told_of}) == 1 and told_of[0].message:
         lines += _same_for_all(result)
     else:
-        told = False
+        mentioned = False
         for exercise in day.exercises:
             checks = [check for check in result.checks if check.exercise == exercise]
-            lines += _exercise(exercise, checks, again if not told else "")
-            told = told or any(check.went_wrong for check in checks if check.tier == CORE)
+            lines += _exercise(exercise, checks, again if not mentioned else "")
+            mentioned = mentioned or any(check.went_wrong for check in checks if check.tier == CORE)
         lines += _skipped(result)
         lines += invitation(result, seed)
         lines += _running(result)
@@ -65,12 +65,12 @@ def verdict(
 
 def outcome_of(searches: Iterable[Search], result: DayResult) -> str:
     """Say how the search for a diagnosis ended, if something is wrong and no mistake was named."""
-    wanted = [search for search in searches if search.wanted]
-    if not wanted or result.is_named or not result.shown_wrong:
+    needed = [search for search in searches if search.needed]
+    if not needed or result.is_named or not result.shown_wrong:
         return ""
-    if all(search.done for search in wanted):
+    if all(search.done for search in needed):
         return UNKNOWN
-    seconds = sum(search.seconds for search in wanted)
+    seconds = sum(search.seconds for search in needed)
     return f"No known mistake was found in {seconds:.0f} s of looking, which has stopped."
 
 
@@ -132,7 +132,7 @@ def _exercise(exercise: str, checks: Sequence[CheckResult], again: str) -> list[
     core = [check for check in checks if check.tier == CORE]
     open_ = [check for check in core if check.is_open and not check.repeats]
     wrong = sorted(open_, key=lambda check: not check.went_wrong)  # before what is not begun
-    passed, asked = counted(core)
+    passed, total = counted(core)
     if wrong:
         status = wrong[0].status
         status = "in_progress" if passed and status == "not_started" else status
@@ -143,7 +143,7 @@ def _exercise(exercise: str, checks: Sequence[CheckResult], again: str) -> list[
         status = "skipped"
     mark = f"{MARKS.get(status, '✘')} "
     running = sum(check.status == RUNNING for check in core)
-    count = f"  {passed} of {asked}" if asked else ""
+    count = f"  {passed} of {total}" if total else ""
     count += f", {running} running" if running else ""
     head = Text.assemble((mark, _color(status)), (exercise, "bold"), (count, "quiet"))
     lines: list[RenderableType] = [Padding(head, (0, 0, 0, 2))]
@@ -152,9 +152,9 @@ def _exercise(exercise: str, checks: Sequence[CheckResult], again: str) -> list[
         return lines
     if wrong:
         lines.append(Padding(_failure(wrong[0], _color(wrong[0].status), again), (0, 0, 0, 4)))
-    others = [check.name for check in wrong[1:] if check.status != "not_started"]
-    if others:
-        lines.append(Padding(Text(f"also failing: {_folded(others)}", "quiet"), (0, 0, 0, 4)))
+    also_failing = [check.name for check in wrong[1:] if check.status != "not_started"]
+    if also_failing:
+        lines.append(Padding(Text(f"also failing: {_folded(also_failing)}", "quiet"), (0, 0, 0, 4)))
     return lines
 
 
@@ -164,15 +164,15 @@ def invitation(result: DayResult, seed: int = 0) -> list[RenderableType]:
     checks = [check for check in result.invitations if not check.repeats]
     if not checks:
         return []
-    first, *others = checks
+    first, *further = checks
     lines = Table.grid(padding=(0, 1, 0, 0))
     invited = f" An invitation to make `{first.exercise}` watertight:"
     lines.add_row(
         Text("☆", "watertight"), Text.assemble(("You passed the day.", "passed"), invited)
     )
     lines.add_row("", _failure(first, "bold", _again(result.day, seed)))
-    if others:
-        names = _folded([check.name for check in others])
+    if further:
+        names = _folded([check.name for check in further])
         lines.add_row("", Text(f"further checks: {names}", "quiet"))
     return ["", Padding(lines, (0, 0, 0, 2))]
 
@@ -220,22 +220,22 @@ def case(check: CheckResult) -> RenderableType:
 def diagnoses(result: DayResult) -> RenderableType:
     """Show the diagnoses of the exercises that have one, with the exercise's name if the day has
     several."""
-    told = [*result.core, *result.invitations]
-    known = {check.exercise: check for check in reversed(told) if check.misconception}
+    results = [*result.core, *result.invitations]
+    diagnosed = {check.exercise: check for check in reversed(results) if check.misconception}
     several = len(result.day.exercises) > 1
     boxes = [
-        _check_box(known[name], f"{name}: " if several else "")
+        _check_box(diagnosed[name], f"{name}: " if several else "")
         for name in result.day.exercises
-        if name in known
+        if name in diagnosed
     ]
     return Group(*(Padding(box, (0, 0, 0, 4)) for box in boxes))
 
 
 def _check_box(check: CheckResult, exercise: str = "") -> RenderableType:
     """The diagnosis, which is the first line of a message."""
-    told, _, _ = check.message.partition("\n")
+    diagnosis, _, _ = check.message.partition("\n")
     return Panel(
-        safe(told.replace(" • ", "\n• ")),  # several things, a line each
+        safe(diagnosis.replace(" • ", "\n• ")),  # several things, a line each
         title=Text(f"{exercise}{check.misconception or ''}"),
         title_align="left",
         border_style="yellow",
@@ -251,13 +251,17 @@ def hint(
     exercise: str,
     shown: Mapping[int, str],
     total: int,
-    found: CheckResult | None = None,
+    last_wrong: CheckResult | None = None,
 ) -> RenderableType:
     """Show hints by their numbers, after the result of the last check; print them with `crop=False`."""
     blocks: list[RenderableType] = [Text(f"Day {day.number} · {exercise}", "bold")]
-    if found is not None:
-        told = _check_box(found) if found.misconception else safe(found.message.partition("\n")[0])
-        blocks += [Text("Your last check found:", "quiet"), told]
+    if last_wrong is not None:
+        box = (
+            _check_box(last_wrong)
+            if last_wrong.misconception
+            else safe(last_wrong.message.partition("\n")[0])
+        )
+        blocks += [Text("Your last check found:", "quiet"), box]
     for number, text in shown.items():
         blocks += [Text(f"Hint {number} of {total}", "quiet"), Prose(text)]
     if total not in shown:

@@ -54,17 +54,17 @@ class Waiting:
             return
         if now - self._started < self._long:
             return
-        told = f"{what} … {now - running.since:.0f} s"
-        if told == self._shown:
+        line = f"{what} … {now - running.since:.0f} s"
+        if line == self._shown:
             return
-        self._shown = told
+        self._shown = line
         if self._live is None:
             if self._keys:
                 self._console.clear()
             self._live = Live(console=self._console, auto_refresh=False, transient=True)
             self._live.start()
         title = (f"Day {self._day.number} · {self._day.title}", "bold")
-        text = Text.assemble(title, f"   {told}\n", (self._keys, "quiet"))
+        text = Text.assemble(title, f"   {line}\n", (self._keys, "quiet"))
         self._live.update(text, refresh=True)
 
     def until(self, steps: Generator[Running, None, T]) -> T:

@@ -174,14 +174,14 @@ class Watch:
     def _beside(self, steps: Steps) -> Generator[None, None, None]:
         """Run the steps in a thread, and show their results in this one. Closing this generator does not wait
         for a step, which may be an import of torch: the thread ends after its current step."""
-        earlier, left = self._thread, threading.Event()
+        earlier, stopped = self._thread, threading.Event()
         shows: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
 
         def go() -> None:
             if earlier is not None:
                 earlier.join()
             with contextlib.closing(steps):
-                for step in itertools.takewhile(lambda _: not left.is_set(), steps):
+                for step in itertools.takewhile(lambda _: not stopped.is_set(), steps):
                     if callable(step):
                         shows.put(step)
 
@@ -193,7 +193,7 @@ class Watch:
                     shows.get(timeout=HALF_SAVED)()
                 yield
         finally:
-            left.set()
+            stopped.set()
 
     def _verdict(self, judge: Judge, pool: WorkerPool) -> Generator[None, None, None]:
         path = find_answer(judge.day, self._answers)
@@ -278,11 +278,11 @@ class Watch:
 
     def _fitting(self, result: DayResult) -> RenderableType:
         """The verdict; what the learner's code printed gives way where the title would leave the screen."""
-        whole = verdict(result, seed=self._seed)
-        rows = len(self._console.render_lines(whole, pad=False))
+        full = verdict(result, seed=self._seed)
+        rows = len(self._console.render_lines(full, pad=False))
         excess = rows - (self._console.height - ROWS_BELOW)
         if excess <= 0 or not self._console.is_terminal:
-            return whole
+            return full
         return verdict(result, max(0, MAX_PRINTED_LINES - excess), self._seed)
 
     def _hint(self) -> None:
@@ -338,13 +338,13 @@ def saves(
             raise_interrupt=False,
             recursive=False,
         ):
-            if found := changed():
+            if saved := changed():
                 yield
             if suspicious and not events:
                 # Twice in a row a change without an event: this file system sends none.
                 say(f"This file system reports no changes: {POLLED}")
                 break
-            suspicious = found and not events
+            suspicious = saved and not events
     except (OSError, RuntimeError) as error:
         full = any(words in str(error) for words in ("limit", "Too many", "No space"))
         why = "other programs watch as many files as this system allows" if full else error

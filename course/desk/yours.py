@@ -73,16 +73,16 @@ def yours_or_reference(name: str, number: int | None) -> Any:
     if folder == REFERENCE:
         return reference_of(day, name)
     reasons = []
-    for place, path in _places(day, name, Path(folder or EXERCISES)):
-        standing = _standing(day, name, path, place)
+    for location, path in _places(day, name, Path(folder or EXERCISES)):
+        standing = _standing(day, name, path, location)
         if standing.status == "passed":
-            print(f"{name}: yours, from {place}.")
+            print(f"{name}: yours, from {location}.")
         elif standing.status == "failed" and recall(PASSED).get(_key(day, name)):
             print(f"{name}: yours, which passed before. Now {standing.why}.")
         else:
             reasons.append(standing.why)
             continue
-        return getattr(_module(day, place, read_answer(path)), name)
+        return getattr(_module(day, location, read_answer(path)), name)
     reason = reasons[0] if reasons else f"there is no exercises/{day.stub.name}"
     print(f"{name}: the reference's, because {reason}.")
     return reference_of(day, name)
@@ -92,15 +92,15 @@ def reference_of(day: Day, name: str) -> Any:
     """Return the reference's definition of an exercise."""
     modules = [module_of(file) for file in day.references]
     if not is_recorded(day):
-        found = [vars(importlib.import_module(module)) for module in modules]
+        namespaces = [vars(importlib.import_module(module)) for module in modules]
     elif not PACKED.exists():
         raise ImportError(
             f"This edition has no reference of day {day.number}: {name} has to pass first."
         )
     else:  # an edition without the day's reference has it packed
         with redacted_imports(unpacked_references(), len(DAYS) + 1, _no_part):
-            found = [vars(importlib.import_module(module)) for module in modules]
-    return next(names[name] for names in found if name in names)
+            namespaces = [vars(importlib.import_module(module)) for module in modules]
+    return next(names[name] for names in namespaces if name in names)
 
 
 def _no_part(name: str, day: Day) -> object:
@@ -155,17 +155,18 @@ def _source_in_notebook(day: Day, name: str) -> str | None:
                     statements[bound] = (number, part, ast.parse(part).body[0])
     if not isinstance(statements.get(name, (0, "", None))[2], Definition):
         return None
-    wanted, waiting = {name}, [name]
+    needed, waiting = {name}, [name]
     while waiting:
-        used = _globals_of(statements[waiting.pop()][2]) & statements.keys() - wanted
-        wanted |= used
+        used = _globals_of(statements[waiting.pop()][2]) & statements.keys() - needed
+        needed |= used
         waiting += used
     texts: dict[ast.stmt, str] = {}
     for _, cell, node in sorted(
-        (statements[one] for one in wanted), key=lambda one: (one[0], one[2].lineno)
+        (statements[identifier] for identifier in needed),
+        key=lambda entry: (entry[0], entry[2].lineno),
     ):
         first, last = span(node)
-        imported = "".join(import_of(node, wanted)).rstrip()
+        imported = "".join(import_of(node, needed)).rstrip()
         texts[node] = imported or "\n".join(cell.splitlines()[first:last])
     return "\n\n".join(texts.values()) + "\n"
 
@@ -177,9 +178,9 @@ def _globals_of(statement: ast.stmt) -> set[str]:
         table = tables.pop()
         tables += table.get_children()
         names |= {
-            one.get_name()
-            for one in table.get_symbols()
-            if one.is_global() or (table.get_type() == "module" and one.is_referenced())
+            symbol.get_name()
+            for symbol in table.get_symbols()
+            if symbol.is_global() or (table.get_type() == "module" and symbol.is_referenced())
         }
     return names
 
@@ -201,29 +202,29 @@ def _calls_yours(statement: ast.stmt) -> bool:
     )
 
 
-def _module(day: Day, place: str, source: str) -> ModuleType:
+def _module(day: Day, location: str, source: str) -> ModuleType:
     """The module of a text, run once: the classes of one file know each other."""
-    if (place, source) not in _modules:
+    if (location, source) not in _modules:
         module = ModuleType(day.stem)
-        module.__file__ = place if place == CELL else str(ROOT / place)
+        module.__file__ = location if location == CELL else str(ROOT / location)
         sys.modules[day.stem] = module  # where dataclasses and pickle look
         execute(module, source)
-        _modules[place, source] = module
-    return _modules[place, source]
+        _modules[location, source] = module
+    return _modules[location, source]
 
 
 # --- What the checks say of it --------------------------------------------------------------------
 
 
-def _standing(day: Day, name: str, path: Path, place: str) -> Standing:
+def _standing(day: Day, name: str, path: Path, location: str) -> Standing:
     """Whether a definition can be used. What passed once is not checked again while nothing changes."""
-    if reason := _fault(day, name, path, place):
+    if reason := _fault(day, name, path, location):
         return Standing("unusable", reason)
     mark, key = verdict_digest(day, path), _key(day, name)
     if mark in recall(PASSED).get(key, ()):
         return Standing("passed")
     if (mark, name) not in _standings:
-        standing = _standings[mark, name] = _checked(day, name, path, place, mark)
+        standing = _standings[mark, name] = _checked(day, name, path, location, mark)
         if standing.status == "passed":
             with changing(PASSED) as table:
                 table[key] = [mark, *table.get(key, ())][:MAX_PASSED]
@@ -234,7 +235,7 @@ def _key(day: Day, name: str) -> str:
     return f"{os.environ.get(YOURS, '')}{day.stem}/{name}"  # each folder has its own record
 
 
-def _fault(day: Day, name: str, path: Path, place: str) -> str:
+def _fault(day: Day, name: str, path: Path, location: str) -> str:
     """Why a file cannot contain the answer, as far as that shows without running it; else nothing."""
     try:
         source = read_answer(path)
@@ -242,20 +243,20 @@ def _fault(day: Day, name: str, path: Path, place: str) -> str:
     except Unreadable as error:
         return str(error).partition(". ")[0].rstrip(".")
     except SyntaxError as error:
-        return f"{place} has a syntax error in line {error.lineno}"
+        return f"{location} has a syntax error in line {error.lineno}"
     except (ValueError, RecursionError, MemoryError):
-        return f"{place} is not Python that can be read"
+        return f"{location} is not Python that can be read"
     kinds = {node.name: type(node) for node in tree.body if isinstance(node, Definition)}
-    asked = {
+    expected_kinds = {
         node.name: type(node) for node in ast.parse(stub_of(day)).body if hasattr(node, "name")
     }
-    if name in kinds and kinds[name] is not asked[name]:
-        written, wanted = (_kind(one) for one in (kinds[name], asked[name]))
-        return f"{place} defines {name} as {written}, and day {day.number} asks for {wanted}"
+    if name in kinds and kinds[name] is not expected_kinds[name]:
+        actual, expected = (_kind(kind) for kind in (kinds[name], expected_kinds[name]))
+        return f"{location} defines {name} as {actual}, and day {day.number} asks for {expected}"
     if name in kinds and name not in begun(source, stub_of(day), day.exercises):
-        return f"{place} is not started" if len(day.exercises) == 1 else f"{name} is not started"
+        return f"{location} is not started" if len(day.exercises) == 1 else f"{name} is not started"
     if not any(name in bound_by(node) for node in tree.body):
-        return f"{place} defines no {name}"
+        return f"{location} defines no {name}"
     return ""
 
 
@@ -263,7 +264,7 @@ def _kind(definition: type) -> str:
     return "a class" if definition is ast.ClassDef else "a function"
 
 
-def _checked(day: Day, name: str, path: Path, place: str, mark: str) -> Standing:
+def _checked(day: Day, name: str, path: Path, location: str, mark: str) -> Standing:
     """Run the checks in a worker, unless `course check` has just done it."""
     result = kept_result(day, mark)
     if result is None:
@@ -285,7 +286,7 @@ def _checked(day: Day, name: str, path: Path, place: str, mark: str) -> Standing
     first_wrong = next((check for check in wrong if check.status != "failed"), wrong[0])
     first, _, rest = first_wrong.message.partition("\n")
     if CANNOT_LOAD in first and rest:
-        return Standing("unusable", f"{place} cannot be loaded ({rest.splitlines()[0]})")
+        return Standing("unusable", f"{location} cannot be loaded ({rest.splitlines()[0]})")
     why = f"a core check fails: {first_wrong.name}"
     if first_wrong.status != "failed":
         why += f" ({first.rstrip('.')})"

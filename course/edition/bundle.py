@@ -92,7 +92,9 @@ def bundle(
 def _write_edition(
     out: Path, through: int, report: Callable[[Day], None], days: Sequence[Day], hints: bool
 ) -> None:
-    given = {day.number for day in DAYS if day.number < days[-1].number} - {d.number for d in days}
+    provided = {day.number for day in DAYS if day.number < days[-1].number} - {
+        d.number for d in days
+    }
     for day in days:
         _copy(day.lesson, out)
         _copy(day.hints, out)
@@ -104,10 +106,10 @@ def _write_edition(
             _copy(day.misconceptions, out)
         else:
             report(day)
-            _record(day, _stub(day, through, given), hints, out)
-    _write_stubs(days, through, given, out)
+            _record(day, _stub(day, through, provided), hints, out)
+    _write_stubs(days, through, provided, out)
     for file in dict.fromkeys(file for day in DAYS if day.ready for file in day.references):
-        _write(out / file, editions.released_part(file, through, given))
+        _write(out / file, editions.released_part(file, through, provided))
     for file in BESIDE:
         _copy(ROOT / file, out)
     _write_tool(out, through, days)
@@ -125,18 +127,18 @@ def _record(day: Day, stub: str, hints: bool, out: Path) -> None:
     _write(facts, json.dumps(editions.facts_of(day, stub, hints), ensure_ascii=False))
 
 
-def _stub(day: Day, through: int, given: Collection[int]) -> str:
+def _stub(day: Day, through: int, provided: Collection[int]) -> str:
     """The stub, which says where earlier parts come from."""
     if day.number <= through:
         return stub_text(day)
-    source = FROM_BOTH if any(number < day.number for number in given) else FROM_THEIR_OWN
+    source = FROM_BOTH if any(number < day.number for number in provided) else FROM_THEIR_OWN
     return stub_text(day).replace(FROM_THE_REFERENCE, source)
 
 
-def _write_stubs(days: Sequence[Day], through: int, given: Collection[int], out: Path) -> None:
+def _write_stubs(days: Sequence[Day], through: int, provided: Collection[int], out: Path) -> None:
     digests: dict[str, list[str]] = {}
     for day in days:
-        text = _stub(day, through, given)
+        text = _stub(day, through, provided)
         _write(out / day.stub.relative_to(ROOT), text)
         note_stub(digests, day, text.encode())
     _write(out / "exercises" / "stubs.json", json.dumps(digests, indent=1) + "\n")
@@ -188,8 +190,8 @@ def _project() -> str:
     """The project file without what is only for those who change or grade something."""
     text = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
     sections = re.split(r"^(?=\[[\w.-]+\]$)", text, flags=re.MULTILINE)
-    kept = [one for one in sections if one[1 : one.find("]")] in KEPT]
-    return "".join([*kept, PACKAGES])
+    retained = [section for section in sections if section[1 : section.find("]")] in KEPT]
+    return "".join([*retained, PACKAGES])
 
 
 def _copy(path: Path, out: Path) -> None:

@@ -29,16 +29,16 @@ def sync(
     from course.references.sync import sync as run
 
     console = display.console()
-    found = run(write=not only_check)
+    drifts = run(write=not only_check)
     for day in DAYS:
-        found += [Drift(day.misconceptions, what, by_hand=True) for what in faults(day)]
-    for drift in found:
+        drifts += [Drift(day.misconceptions, what, by_hand=True) for what in faults(day)]
+    for drift in drifts:
         mended = "drifted" if only_check else "by hand" if drift.by_hand else "written"
         console.print(
             Text.assemble((f"{'left alone' if drift.theirs else mended:<12}", "quiet"), str(drift))
         )
-    ours = [drift for drift in found if not drift.theirs]
+    ours = [drift for drift in drifts if not drift.theirs]
     if not ours:
         console.print("Stubs, solutions, lessons and known wrong answers fit the references.")
-    left = ours if only_check else [drift for drift in ours if drift.by_hand]
-    raise typer.Exit(1 if left else 0)
+    remaining = ours if only_check else [drift for drift in ours if drift.by_hand]
+    raise typer.Exit(1 if remaining else 0)

@@ -29,7 +29,7 @@ MAX_SIZES, MAX_SIZE = 5, 999  # of a shape that is reported
 
 KNOWN_MESSAGES = Path(__file__).with_name("known_messages.txt")
 EXCEPTIONS = {
-    *(name for name, one in vars(builtins).items() if isinstance(one, type)),
+    *(name for name, value in vars(builtins).items() if isinstance(value, type)),
     *("AxisError", "LinAlgError", "UFuncTypeError", "UFuncNoLoopError", "OutOfMemoryError"),
     *("AcceleratorError", "BdbQuit", "FrozenInstanceError", "JSONDecodeError"),
 }
@@ -78,7 +78,7 @@ def closed_raised(raised: Raised, source: str, stub: str) -> Raised:
         stub: the day's stub, which everybody knows.
     """
     lines = source.splitlines()
-    frames, made = (
+    frames, cpu_line = (
         [
             (line, _function_at(lines, line), lines[line - 1].strip()[:MAX_LINE_LENGTH])
             for line, _, _ in places
@@ -89,8 +89,8 @@ def closed_raised(raised: Raised, source: str, stub: str) -> Raised:
     names = _names_in("\n".join([stub, *(text for _, _, text in frames)]))
     kind = raised.kind if raised.kind in EXCEPTIONS else OTHER_EXCEPTION
     first = raised.message.partition("\n")[0]
-    told = first if is_known(first, names) else ""
-    return Raised(kind, told, frames, raised.not_started, made)
+    message = first if is_known(first, names) else ""
+    return Raised(kind, message, frames, raised.not_started, cpu_line)
 
 
 def lacks_torch(raised: Raised) -> bool:
@@ -108,7 +108,7 @@ def is_known(message: str, names: Collection[str]) -> bool:
     return (
         pattern(message) in known()
         and all(part in names or part in _WORDS or part.isdecimal() for part in parts)
-        and all(len(one) <= MAX_SIGNS for one in signs)
+        and all(len(sign) <= MAX_SIGNS for sign in signs)
         and len(numbers) <= MAX_NUMBERS
         and all(len(number) <= MAX_DIGITS for number in numbers)
     )
@@ -137,8 +137,8 @@ def _function_at(lines: Sequence[str], line: int) -> str:
     for text in reversed(lines[: line - 1]):
         if text.strip() and _indentation(text) < depth:
             depth = _indentation(text)
-            if found := re.match(r"\s*(?:async )?def (\w+)", text):
-                return found[1][:MAX_NAME_LENGTH]
+            if match := re.match(r"\s*(?:async )?def (\w+)", text):
+                return match[1][:MAX_NAME_LENGTH]
     return ""
 
 

@@ -23,7 +23,7 @@ class Difference:
     """`type`, `names`, `shape`, `dtype`, `device`, `nan` or `values`."""
     path: str
     yours: Leaf | None
-    wanted: Leaf | None
+    expected: Leaf | None
     wrong: Array | None = None
     """Which entries differ, for `nan` and `values`."""
     returns_nothing: bool = False
@@ -36,50 +36,56 @@ class Difference:
     """What should be in that dict and is not."""
 
 
-def compare(seen: Observation, expected: ExpectedRun) -> Difference | None:
+def compare(observation: Observation, expected: ExpectedRun) -> Difference | None:
     """Return the first difference between an observation and the expected one; None if there is
     none.
 
     Leaves are compared in the order in which the check returned them. Within a leaf the stages
     follow one another, so that a wrong shape is never reported as wrong values.
     """
-    for path, wanted in expected.seen.observation.items():
-        yours = seen.get(path)
+    for path, leaf in expected.run.observation.items():
+        yours = observation.get(path)
         difference = _compare_leaf(
-            path, yours, wanted, expected.truth.get(path, wanted), expected.tolerance[path]
+            path, yours, leaf, expected.truth.get(path, leaf), expected.tolerance[path]
         )
         if difference is not None:
-            return _with_keys(difference, seen, expected.seen.observation)
-    for path, yours in seen.items():
-        if path not in expected.seen.observation:
+            return _with_keys(difference, observation, expected.run.observation)
+    for path, yours in observation.items():
+        if path not in expected.run.observation:
             return Difference("names", path, yours, None)
     return None
 
 
-def _with_keys(difference: Difference, seen: Observation, wanted: Observation) -> Difference:
+def _with_keys(
+    difference: Difference, observation: Observation, expected: Observation
+) -> Difference:
     """Where the keys of a dict differ, which of them are missing and which are too many."""
-    outer = _dict_of(difference, seen, wanted)
+    outer = _dict_of(difference, observation, expected)
     if not outer:
         return difference
     within = f"{outer}."
     return replace(
         difference,
         within=outer,
-        extra=_outermost(path for path in seen if path.startswith(within) and path not in wanted),
-        missing=_outermost(path for path in wanted if path.startswith(within) and path not in seen),
+        extra=_outermost(
+            path for path in observation if path.startswith(within) and path not in expected
+        ),
+        missing=_outermost(
+            path for path in expected if path.startswith(within) and path not in observation
+        ),
     )
 
 
-def _dict_of(difference: Difference, seen: Observation, wanted: Observation) -> str:
+def _dict_of(difference: Difference, observation: Observation, expected: Observation) -> str:
     """The path of the dict whose keys differ, if that is the difference."""
     if difference.stage not in ("type", "names"):
         return ""
     dicts = [
         path
-        for path, leaf in wanted.items()
+        for path, leaf in expected.items()
         if leaf.type.startswith("dict of ")
-        and path in seen
-        and seen[path].type.startswith("dict of ")
+        and path in observation
+        and observation[path].type.startswith("dict of ")
     ]
     if difference.stage == "type":
         return difference.path if difference.path in dicts else ""
@@ -89,81 +95,84 @@ def _dict_of(difference: Difference, seen: Observation, wanted: Observation) -> 
 
 def _outermost(paths: Iterable[str]) -> tuple[str, ...]:
     """Paths without those that lie within another of them, which comes first."""
-    found: list[str] = []
+    outermost: list[str] = []
     for path in paths:
-        if not any(path.startswith((f"{outer}.", f"{outer}[")) for outer in found):
-            found.append(path)
-    return tuple(found)
+        if not any(path.startswith((f"{outer}.", f"{outer}[")) for outer in outermost):
+            outermost.append(path)
+    return tuple(outermost)
 
 
-def matches(seen: CheckRun, expected: ExpectedRun) -> bool:
+def matches(run: CheckRun, expected: ExpectedRun) -> bool:
     """Return whether an observation equals the expected one up to rounding, or is the same exception.
     Two exceptions are the same if their types and messages are equal, including the sizes in the
     messages: many mistakes end in a ValueError."""
-    if seen.raised is not None or expected.seen.raised is not None:
-        said = [
-            one.raised and (one.raised.kind, one.raised.message) for one in (seen, expected.seen)
+    if run.raised is not None or expected.run.raised is not None:
+        errors = [
+            check_run.raised and (check_run.raised.kind, check_run.raised.message)
+            for check_run in (run, expected.run)
         ]
-        return said[0] == said[1]
-    same_damage = set(seen.damaged) == set(expected.seen.damaged)
-    return same_damage and compare(seen.observation, expected) is None
+        return errors[0] == errors[1]
+    same_damage = set(run.damaged) == set(expected.run.damaged)
+    return same_damage and compare(run.observation, expected) is None
 
 
-def is_same(one: CheckRun, other: CheckRun) -> bool:
+def is_same(run: CheckRun, other: CheckRun) -> bool:
     """Return whether both runs observed the same to the last bit; then no tolerance has to be computed,
     which takes longer."""
     return (
-        not (one.raised or other.raised)
-        and set(one.damaged) == set(other.damaged)
-        and identical(one.observation, other.observation)
+        not (run.raised or other.raised)
+        and set(run.damaged) == set(other.damaged)
+        and identical(run.observation, other.observation)
     )
 
 
-def identical(one: Observation, other: Observation) -> bool:
+def identical(observation: Observation, other: Observation) -> bool:
     """Return whether two observations are the same to the last bit."""
-    return one.keys() == other.keys() and all(
-        _identical(leaf, other[path]) for path, leaf in one.items()
+    return observation.keys() == other.keys() and all(
+        _identical(leaf, other[path]) for path, leaf in observation.items()
     )
 
 
-def _identical(one: Leaf, other: Leaf) -> bool:
-    kinds = [(leaf.type, leaf.shape, leaf.dtype, leaf.device) for leaf in (one, other)]
+def _identical(first: Leaf, other: Leaf) -> bool:
+    kinds = [(leaf.type, leaf.shape, leaf.dtype, leaf.device) for leaf in (first, other)]
     if kinds[0] != kinds[1]:
         return False
-    if one.value is None or other.value is None:
-        return one.value is other.value
-    if not one.is_array:
-        return bool(one.value == other.value)
-    return np.array_equal(one.value, other.value, equal_nan=is_float(one))
+    if first.value is None or other.value is None:
+        return first.value is other.value
+    if not first.is_array:
+        return bool(first.value == other.value)
+    return np.array_equal(first.value, other.value, equal_nan=is_float(first))
 
 
 def _compare_leaf(
-    path: str, yours: Leaf | None, wanted: Leaf, truth: Leaf, tolerance: float
+    path: str, yours: Leaf | None, expected: Leaf, truth: Leaf, tolerance: float
 ) -> Difference | None:
     if yours is None:
-        return Difference("names", path, None, wanted)
-    if wanted.type == "float" and (yours.type, yours.dtype) == ("a NumPy number", "float64"):
-        yours = replace(yours, type="float", shape=wanted.shape, dtype=wanted.dtype)  # a subclass
+        return Difference("names", path, None, expected)
+    if expected.type == "float" and (yours.type, yours.dtype) == ("a NumPy number", "float64"):
+        yours = replace(
+            yours, type="float", shape=expected.shape, dtype=expected.dtype
+        )  # a subclass
     for stage in ("type", "shape", "dtype", "device"):
-        if getattr(yours, stage) != getattr(wanted, stage):
-            return Difference(stage, path, yours, wanted)
-    if wanted.value is None:
+        if getattr(yours, stage) != getattr(expected, stage):
+            return Difference(stage, path, yours, expected)
+    if expected.value is None:
         return None
     if yours.value is None:
-        return Difference("values", path, yours, wanted)
-    if not is_float(wanted):
-        wrong = np.asarray(yours.value) != np.asarray(wanted.value)
-        return Difference("values", path, yours, wanted, wrong) if wrong.any() else None
-    return _compare_numbers(path, yours, wanted, truth, tolerance)
+        return Difference("values", path, yours, expected)
+    if not is_float(expected):
+        wrong = np.asarray(yours.value) != np.asarray(expected.value)
+        return Difference("values", path, yours, expected, wrong) if wrong.any() else None
+    return _compare_numbers(path, yours, expected, truth, tolerance)
 
 
 def _compare_numbers(
-    path: str, yours: Leaf, wanted: Leaf, truth: Leaf, tolerance: float
+    path: str, yours: Leaf, expected: Leaf, truth: Leaf, tolerance: float
 ) -> Difference | None:
-    values, right = doubles(yours), doubles(wanted)
+    values, right = doubles(yours), doubles(expected)
     odd = np.isnan(values) != np.isnan(right)
     if odd.any():
-        return Difference("nan", path, yours, wanted, odd)
+        return Difference("nan", path, yours, expected, odd)
     exact = doubles(truth)
     with np.errstate(all="ignore"):
         # What overflows in the inputs' own dtype, and only there, is compared with what it gives

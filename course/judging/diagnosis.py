@@ -51,7 +51,7 @@ Pieces = Generator[bool, None, Diagnosis]
 class PartialDiagnosis:
     """A known mistake that explains a part of what is wrong."""
 
-    one: Misconception
+    mistake: Misconception
     shows: frozenset[str]
     """The failing checks that this mistake alone explains."""
     unexplained: tuple[str, ...]
@@ -64,7 +64,7 @@ class _Evidence:
 
     failing: list[Outline]
     passing: list[Outline]
-    known: list[Misconception]
+    candidates: list[Misconception]
     absent: list[Outline]
     """The checks that end in a method still to be written: of them nothing was seen."""
 
@@ -82,7 +82,7 @@ class Search:
         day: Day,
         checks: Sequence[Outline],
         truth: Truth,
-        seen: Mapping[str, CheckRun | None],
+        runs: Mapping[str, CheckRun | None],
         wrong: Mapping[str, Collection[str]],
     ) -> None:
         """Create a search that has not begun.
@@ -91,21 +91,21 @@ class Search:
             day: the day that is answered.
             checks: the checks that were run, in order.
             truth: the runs of the reference and the known wrong answers.
-            seen: the answer's run of each check by name, or None where there is none.
+            runs: the answer's run of each check by name, or None where there is none.
             wrong: the names of the failing checks of each exercise that is wrong.
         """
-        self.told: dict[str, Diagnosis] = {}
+        self.diagnoses: dict[str, Diagnosis] = {}
         """The diagnosis of each exercise so far; empty if none was found."""
         self.partly: dict[str, PartialDiagnosis] = {}
         """The partial diagnosis of each exercise without a full one."""
         self._covered: dict[str, frozenset[str]] = {}
         """The failing checks that the diagnosis of each exercise explains: all of the core, if it fails."""
-        self.wanted = any(
-            all(map(_has_run, (seen[check.name] for check in checks if check.exercise == exercise)))
+        self.needed = any(
+            all(map(_has_run, (runs[check.name] for check in checks if check.exercise == exercise)))
             for exercise in wrong
         )
         """Whether there is anything to diagnose: an exercise is wrong, and all its checks could run."""
-        self.done = not self.wanted
+        self.done = not self.needed
         """Whether the search is complete."""
         self.runs = 0
         """The number of runs with several mistakes at once so far."""
@@ -115,7 +115,7 @@ class Search:
         self._checks = checks
         self._outlines = {check.name: check for check in checks}
         self._truth = truth
-        self._seen = seen
+        self._runs = runs
         self._wrong = wrong
         self._pieces = self._diagnose_all()
 
@@ -142,10 +142,11 @@ class Search:
 
     def diagnosed(self, verdicts: Sequence[CheckResult]) -> list[CheckResult]:
         """Return the verdicts with the diagnoses found so far; those of a file that never ran have none."""
-        if not any(self._seen.values()):
+        if not any(self._runs.values()):
             return list(verdicts)
         return [
-            self._diagnosed(one) if one.status in ("failed", "error") else one for one in verdicts
+            self._diagnosed(result) if result.status in ("failed", "error") else result
+            for result in verdicts
         ]
 
     def _diagnosed(self, result: CheckResult) -> CheckResult:
@@ -156,42 +157,44 @@ class Search:
             return replace(result, message="\n".join([result.message, *advice]))
         part = self.partly.get(result.exercise)
         alone = part is None and len(wrong) == 1
-        told = [
-            f"{'' if one.definition == result.exercise else f'This comes from `{one.definition}`. '}"
-            f"{one.tell if alone else beside_others(one.tell)}"
-            for one in wrong
+        sentences = [
+            f"{'' if mistake.definition == result.exercise else f'This comes from `{mistake.definition}`. '}"
+            f"{mistake.tell if alone else beside_others(mistake.tell)}"
+            for mistake in wrong
         ]
         if len(wrong) > 1:
-            bullets = (f"• {one.id}: {words}" for one, words in zip(wrong, told, strict=True))
+            bullets = (
+                f"• {mistake.id}: {words}" for mistake, words in zip(wrong, sentences, strict=True)
+            )
             count = "Two" if len(wrong) == 2 else "Three"
             words = f"{count} things at once. {' '.join(bullets)}"
         else:
-            words = " ".join([told[0], *(something_else(part.unexplained) if part else [])])
+            words = " ".join([sentences[0], *(something_else(part.unexplained) if part else [])])
         return replace(result, misconception=wrong[0].id, message=f"{words}\n{result.message}")
 
     def _shown_in(self, exercise: str, check: str) -> Diagnosis:
         """Return the mistakes that show in a check, those first that explain it alone."""
         if exercise in self.partly:
             part = self.partly[exercise]
-            return (part.one,) if check in part.shows else ()
-        told = self.told.get(exercise, ())
+            return (part.mistake,) if check in part.shows else ()
+        diagnosis = self.diagnoses.get(exercise, ())
         if check not in self._covered.get(exercise, ()):
             return ()
-        if len(told) < 2:
-            return told
+        if len(diagnosis) < 2:
+            return diagnosis
         outline = self._outlines[check]
 
-        def explains(one: Misconception) -> bool:
-            return self._agrees(outline, self._truth.wrong(outline, one).expected)
+        def explains(mistake: Misconception) -> bool:
+            return self._agrees(outline, self._truth.wrong(outline, mistake).expected)
 
-        return tuple(sorted(told, key=explains, reverse=True))
+        return tuple(sorted(diagnosis, key=explains, reverse=True))
 
     def shaky(self, exercise: str) -> list[str]:
         """Return the wrong exercises that this one depends on, in the reference or in its failing checks."""
         failing = (self._outlines[name] for name in self._wrong.get(exercise, ()))
         used = names_used_by(self._day, exercise).union(*(check.uses for check in failing))
-        others = (name for name in self._day.exercises if name != exercise)
-        return [name for name in others if name in used and name in self._wrong]
+        other_names = (name for name in self._day.exercises if name != exercise)
+        return [name for name in other_names if name in used and name in self._wrong]
 
     def _to_mend_first(self, check: str) -> tuple[list[str], list[str]]:
         """Return the exercises with a failing core check that a check calls, and those that its exercise
@@ -222,17 +225,19 @@ class Search:
     def _diagnose_all(self) -> Generator[bool, None, None]:
         for exercise in self._foundations_first():
             if exercise in self._wrong:
-                self.told[exercise] = yield from self._diagnose(exercise)
+                self.diagnoses[exercise] = yield from self._diagnose(exercise)
         self.done = True
 
     def _foundations_first(self) -> list[str]:
         """Return the day's exercises, each after those that it uses, to find a mistake where it is made."""
         ordered: list[str] = []
-        left = list(self._day.exercises)
-        while left:
-            used = {name: names_used_by(self._day, name) & set(left) - {name} for name in left}
-            ordered.append(min(left, key=lambda name: len(used[name])))
-            left.remove(ordered[-1])
+        remaining = list(self._day.exercises)
+        while remaining:
+            used = {
+                name: names_used_by(self._day, name) & set(remaining) - {name} for name in remaining
+            }
+            ordered.append(min(remaining, key=lambda name: len(used[name])))
+            remaining.remove(ordered[-1])
         return ordered
 
     def _diagnose(self, exercise: str) -> Pieces:
@@ -245,16 +250,19 @@ class Search:
         mine = [check for check in self._checks if check.exercise == exercise]
         absent = [check for check in mine if self._stub_in(check)]
         mine = [check for check in mine if check not in absent]
-        if not all(_has_run(self._seen[check.name]) for check in mine):
+        if not all(_has_run(self._runs[check.name]) for check in mine):
             return ()
-        if any(self.told.get(name) == () for name in self.shaky(exercise)):
+        if any(self.diagnoses.get(name) == () for name in self.shaky(exercise)):
             return ()  # a dependency is wrong in an unknown way, which would be blamed on this exercise
         failing = [check for check in mine if check.name in self._wrong[exercise]]
         passing = [check for check in mine if check not in failing]
-        found = dict.fromkeys(itertools.chain.from_iterable(self.told.values()))
-        known = [*found, *(one for one in self._truth.candidates if one.definition == exercise)]
+        named = dict.fromkeys(itertools.chain.from_iterable(self.diagnoses.values()))
+        candidates = [
+            *named,
+            *(mistake for mistake in self._truth.candidates if mistake.definition == exercise),
+        ]
         core = [check for check in failing if check.tier == CORE]
-        evidence = _Evidence(core or failing, passing, known, absent)
+        evidence = _Evidence(core or failing, passing, candidates, absent)
         beyond = [check for check in failing if check not in evidence.failing]
         alone = yield from self._explaining_all(evidence)
         if (yield from self._told_apart(alone, absent)):
@@ -284,8 +292,8 @@ class Search:
 
     def _is_slip(self, check: Outline) -> bool:
         """Whether the run ended in a line of the answer's own that calls what is not there, or wrongly."""
-        seen = self._seen[check.name]
-        raised = seen.raised if seen is not None else None
+        run = self._runs[check.name]
+        raised = run.raised if run is not None else None
         return raised is not None and raised.kind in SLIPS and bool(raised.frames)
 
     def _first_of_all(self, mistakes: Diagnosis, evidence: _Evidence) -> Diagnosis:
@@ -293,9 +301,9 @@ class Search:
         core fails, a mistake that only shows beyond it can wait."""
         return (
             tuple(
-                one
-                for one in mistakes
-                if any(self._truth.wrong(check, one).fails for check in evidence.failing)
+                mistake
+                for mistake in mistakes
+                if any(self._truth.wrong(check, mistake).fails for check in evidence.failing)
             )
             or mistakes
         )
@@ -304,58 +312,60 @@ class Search:
         """Return the function or method still to be written in which the run ended, or an empty string.
 
         Such a run says nothing of the code that is there."""
-        seen = self._seen[check.name]
-        if seen is None or seen.raised is None or not seen.raised.not_started:
+        run = self._runs[check.name]
+        if run is None or run.raised is None or not run.raised.not_started:
             return ""
-        return seen.raised.frames[-1][1] if seen.raised.frames else check.exercise
+        return run.raised.frames[-1][1] if run.raised.frames else check.exercise
 
     def _explaining_all(self, evidence: _Evidence) -> Generator[bool, None, list[Misconception]]:
         """Return the mistakes that alone explain every check.
 
         Where methods are still to be written, those that need none of them come alone.
         """
-        left = evidence.known
+        candidates = evidence.candidates
         for check in evidence.failing:
-            _, explaining = yield from self._suspects(check, left)
-            left = [one for one in left if one in explaining]
-        left = yield from self._unrefuted(left, evidence.passing)
+            _, explaining = yield from self._suspects(check, candidates)
+            candidates = [mistake for mistake in candidates if mistake in explaining]
+        candidates = yield from self._unrefuted(candidates, evidence.passing)
         unwritten = {self._stub_in(check) for check in evidence.absent}
-        return [one for one in left if unwritten.isdisjoint(one.parts(self._day))] or left
+        return [
+            mistake for mistake in candidates if unwritten.isdisjoint(mistake.parts(self._day))
+        ] or candidates
 
     def _told_apart(
         self, mistakes: Sequence[Misconception], absent: Sequence[Outline]
     ) -> Generator[bool, None, bool]:
         """Whether checks of which nothing was seen would tell these mistakes apart: none is named then."""
         for check in absent if len(mistakes) > 1 else ():
-            first, *others = (self._truth.wrong(check, one) for one in mistakes)
-            if not all(matches(first.seen, other.expected) for other in others):
+            first, *rest = (self._truth.wrong(check, mistake) for mistake in mistakes)
+            if not all(matches(first.run, other.expected) for other in rest):
                 return True
             yield COMPARED
         return False
 
     def _best_of(
-        self, left: list[Misconception], evidence: _Evidence, beyond: Sequence[Outline]
+        self, candidates: list[Misconception], evidence: _Evidence, beyond: Sequence[Outline]
     ) -> Pieces:
         """Return the mistake of these, which explain every check, that explains most beyond the core.
 
         If several explain the core equally well, or if no number shows it, a second mistake has to make up
         for what is not explained.
         """
-        if not left:
+        if not candidates:
             return ()
-        explained = dict.fromkeys(left, 0)
+        explained = dict.fromkeys(candidates, 0)
         for check in beyond:
-            _, explaining = yield from self._suspects(check, left)
-            for one in explaining:
-                explained[one] += 1
+            _, explaining = yield from self._suspects(check, candidates)
+            for mistake in explaining:
+                explained[mistake] += 1
         most = max(explained.values())
-        best = [one for one in left if explained[one] == most]
+        best = [candidate for candidate in candidates if explained[candidate] == most]
         if most == len(beyond) or (
             len(best) == 1 and any(map(self._shows_in_numbers, evidence.failing))
         ):
             return (best[0],)
-        whole = replace(evidence, failing=[*evidence.failing, *beyond])
-        return (yield from self._pair(whole, left))
+        full = replace(evidence, failing=[*evidence.failing, *beyond])
+        return (yield from self._pair(full, candidates))
 
     def _pair(self, evidence: _Evidence, either: Collection[Misconception] = ()) -> Pieces:
         """Return the first two mistakes that together explain every check, one of them among `either`.
@@ -363,19 +373,19 @@ class Search:
         Most pairs are ruled out without a run: both pass a check that passes, and one of them fails a
         check that fails. If only one of the two fails a check, the pair nearly always fails like it.
         """
-        left = yield from self._unrefuted(evidence.known, evidence.passing)
-        pairs = itertools.combinations(left, 2)
+        candidates = yield from self._unrefuted(evidence.candidates, evidence.passing)
+        pairs = itertools.combinations(candidates, 2)
         surprises = {pair: 0 for pair in pairs if not either or not set(pair).isdisjoint(either)}
         for check in evidence.failing:
-            left = list(dict.fromkeys(itertools.chain.from_iterable(surprises)))
-            guilty, explaining = yield from self._suspects(check, left)
-            for (one, other), count in list(surprises.items()):
-                alone = (one in guilty) != (other in guilty)
-                count += alone and one not in explaining and other not in explaining
-                if (not alone and one not in guilty) or count > MAX_SURPRISES:
-                    del surprises[one, other]
+            candidates = list(dict.fromkeys(itertools.chain.from_iterable(surprises)))
+            guilty, explaining = yield from self._suspects(check, candidates)
+            for (mistake, other), count in list(surprises.items()):
+                alone = (mistake in guilty) != (other in guilty)
+                count += alone and mistake not in explaining and other not in explaining
+                if (not alone and mistake not in guilty) or count > MAX_SURPRISES:
+                    del surprises[mistake, other]
                 else:
-                    surprises[one, other] = count
+                    surprises[mistake, other] = count
         for pair in sorted(surprises, key=lambda pair: surprises[pair]):
             if self._is_possible(pair) and (yield from self._is_confirmed(pair, evidence.checks)):
                 return pair
@@ -386,15 +396,19 @@ class Search:
 
         At least two of the three each explain some check alone: otherwise there are too many to try.
         """
-        left = yield from self._unrefuted(evidence.known, evidence.passing)
+        candidates = yield from self._unrefuted(evidence.candidates, evidence.passing)
         suspects = {}
         for check in evidence.failing:
-            suspects[check] = yield from self._suspects(check, left)
-        showing = [one for one in left if any(one in seen for _, seen in suspects.values())]
-        others = [one for one in left if one not in showing]
+            suspects[check] = yield from self._suspects(check, candidates)
+        showing = [
+            mistake
+            for mistake in candidates
+            if any(mistake in explaining for _, explaining in suspects.values())
+        ]
+        rest = [mistake for mistake in candidates if mistake not in showing]
         threes = itertools.chain(
             itertools.combinations(showing, 3),
-            ((*two, one) for two in itertools.combinations(showing, 2) for one in others),
+            ((*two, third) for two in itertools.combinations(showing, 2) for third in rest),
         )
         for three in threes:
             if (
@@ -406,18 +420,18 @@ class Search:
         return ()
 
     def _unrefuted(
-        self, known: Sequence[Misconception], passing: Sequence[Outline]
+        self, candidates: Sequence[Misconception], passing: Sequence[Outline]
     ) -> Generator[bool, None, list[Misconception]]:
         """Return the mistakes that pass every check that passes."""
-        left = []
-        for one in known:
+        remaining = []
+        for mistake in candidates:
             for check in passing:
                 yield COMPARED
-                if self._truth.wrong(check, one).fails:
+                if self._truth.wrong(check, mistake).fails:
                     break
             else:
-                left.append(one)
-        return left
+                remaining.append(mistake)
+        return remaining
 
     def _explained_by(
         self, mistakes: Diagnosis, checks: Sequence[Outline]
@@ -442,47 +456,49 @@ class Search:
 
         That takes comparisons only, so it is done before two at once are tried. Returns no diagnosis.
         """
-        left = yield from self._unrefuted(evidence.known, evidence.passing)
+        candidates = yield from self._unrefuted(evidence.candidates, evidence.passing)
         explaining = {}
         for check in [*evidence.failing, *beyond]:
-            _, explaining[check] = yield from self._suspects(check, left)
+            _, explaining[check] = yield from self._suspects(check, candidates)
         shown = defaultdict(set)
         for check, mistakes in explaining.items():
-            if len({one.id for one in mistakes}) == 1 and self._shows_in_numbers(check):
-                for one in mistakes:
-                    shown[one].add(check.name)
+            if len({other.id for other in mistakes}) == 1 and self._shows_in_numbers(check):
+                for mistake in mistakes:
+                    shown[mistake].add(check.name)
         if shown:
-            one, names = max(shown.items(), key=lambda entry: len(entry[1]))
+            mistake, names = max(shown.items(), key=lambda entry: len(entry[1]))
             if len(names) >= MIN_CHECKS:
-                others = (check for check, mistakes in explaining.items() if one not in mistakes)
-                core = tuple(check.name for check in others if check.tier == CORE)
-                self.partly[exercise] = PartialDiagnosis(one, frozenset(names), core)
+                unexplained = (
+                    check for check, mistakes in explaining.items() if mistake not in mistakes
+                )
+                core = tuple(check.name for check in unexplained if check.tier == CORE)
+                self.partly[exercise] = PartialDiagnosis(mistake, frozenset(names), core)
         return ()
 
     def _shows_in_numbers(self, check: Outline) -> bool:
         """Whether floating-point values differ: two mistakes do not produce equal ones by accident, as they
         may produce equal tokens, types or exceptions."""
-        seen = self._seen[check.name]
-        if seen is None or seen.raised is not None:
+        run = self._runs[check.name]
+        if run is None or run.raised is not None:
             return False
-        difference = compare(seen.observation, self._truth.right(check))
+        difference = compare(run.observation, self._truth.right(check))
         return (
             difference is not None
             and difference.stage in ("nan", "values")
-            and is_float(difference.wanted)
+            and is_float(difference.expected)
         )
 
     def _suspects(
-        self, check: Outline, known: Sequence[Misconception]
+        self, check: Outline, candidates: Sequence[Misconception]
     ) -> Generator[bool, None, tuple[set[Misconception], set[Misconception]]]:
         """Return the mistakes that fail a check, and those among them whose runs agree with the answer's."""
         guilty, explaining = set(), set()
-        for one in known:
-            run = self._truth.wrong(check, one)
+        for mistake in candidates:
+            run = self._truth.wrong(check, mistake)
             if run.fails:
-                guilty.add(one)
+                guilty.add(mistake)
                 if self._agrees(check, run.expected):
-                    explaining.add(one)
+                    explaining.add(mistake)
             yield COMPARED
         return guilty, explaining
 
@@ -498,10 +514,10 @@ class Search:
         return True
 
     def _agrees(self, check: Outline, expected: ExpectedRun) -> bool:
-        seen = self._seen[check.name]
-        return seen is not None and matches(seen, expected)
+        run = self._runs[check.name]
+        return run is not None and matches(run, expected)
 
 
-def _has_run(seen: CheckRun | None) -> bool:
+def _has_run(run: CheckRun | None) -> bool:
     """Whether a check has run as far as the answer's names go."""
-    return seen is not None and (seen.raised is None or seen.raised.kind not in NAMELESS)
+    return run is not None and (run.raised is None or run.raised.kind not in NAMELESS)

@@ -47,18 +47,22 @@ def verdict_digest(day: Day, answer: Path | None) -> str:
     """
     files = [answer, *sorted(editions.FOLDER.glob(f"{day.stem}.*"))]
     if answer is not None and not editions.WHOLE:
-        earlier = [one for one in DAYS if one.number < day.number]
-        files += [find_answer(one, answer.parent) for one in earlier if editions.is_recorded(one)]
+        earlier = [other for other in DAYS if other.number < day.number]
+        files += [
+            find_answer(earlier_day, answer.parent)
+            for earlier_day in earlier
+            if editions.is_recorded(earlier_day)
+        ]
     imported = _needed_by(*(_imported_by(answer) if answer else ()))
     return digest_of(files, (observation_digest(day, 0, "cpu"), _loaded(imported), _rooms()))
 
 
 def digest_of(files: Iterable[Path | None], more: object = None) -> str:
     """Return a digest of the contents of some files, and of what `more` prints."""
-    whole = hashlib.sha256(repr(more).encode())
+    hasher = hashlib.sha256(repr(more).encode())
     for path in files:
-        whole.update(hashlib.sha256(_contents(path) if path else b"").digest())
-    return whole.hexdigest()
+        hasher.update(hashlib.sha256(_contents(path) if path else b"").digest())
+    return hasher.hexdigest()
 
 
 def _contents(path: Path) -> bytes:
@@ -101,23 +105,25 @@ def _at_first(file: Path) -> str:
 
 def _needed_by(*files: Path) -> tuple[Path, ...]:
     """These files and all of ours that they import, directly or through others."""
-    found: set[Path] = set()
+    reached: set[Path] = set()
     waiting = list(files)
     while waiting:
         file = waiting.pop()
-        if file not in found:
-            found.add(file)
+        if file not in reached:
+            reached.add(file)
             waiting += _imported_at_first(file)
-    return tuple(sorted(found))
+    return tuple(sorted(reached))
 
 
 def _imported_by(file: Path) -> list[Path]:
     """The files of ours that a Python file or a notebook imports, but for the `__init__.py` of packages."""
-    found = []
+    imported = []
     for package, names in IMPORT.findall(_contents(file).decode(errors="replace")):
         modules = re.findall(r"[\w.]+", names)
-        found += [package, *(f"{package}.{one}" for one in modules)] if package else modules
-    return [path for path in map(_file, dict.fromkeys(found)) if path]
+        imported += (
+            [package, *(f"{package}.{module}" for module in modules)] if package else modules
+        )
+    return [path for path in map(_file, dict.fromkeys(imported)) if path]
 
 
 _imported_at_first = functools.cache(_imported_by)

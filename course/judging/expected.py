@@ -36,7 +36,7 @@ ROUNDINGS = 8.0
 class ExpectedRun:
     """The run with which an answer's observation is compared."""
 
-    seen: CheckRun
+    run: CheckRun
     """The reference on the inputs as they are: types, shapes, dtypes, exceptions."""
     truth: Observation
     """The reference in float64."""
@@ -55,34 +55,34 @@ def expect(check: Check, reference: Any, seed: int, device: str = "cpu") -> Expe
     for _, number in named_values(inputs):
         largest.note(as_numpy(number).astype(np.float64))
     with largest.of_tensors() if check.tensors else contextlib.nullcontext():
-        seen = see(check, reference, seed, device)
-    if seen.raised and check.tensors:  # torch words some errors otherwise while it is watched
-        seen = see(check, reference, seed, device)
+        run = see(check, reference, seed, device)
+    if run.raised and check.tensors:  # torch words some errors otherwise while it is watched
+        run = see(check, reference, seed, device)
     if not check.tensors:
         see(check, reference, seed, transform=largest.of_arrays)
     # Float64 is exact enough anywhere, and not to be had on every device: the truth is the CPU's.
     handed: dict[str, Any] = {}
 
-    def hand(given: dict[str, Any]) -> dict[str, Any]:
-        handed.update((name, noting_reads(value)) for name, value in given.items())
+    def hand(values: dict[str, Any]) -> dict[str, Any]:
+        handed.update((name, noting_reads(value)) for name, value in values.items())
         return handed
 
     truth = see(check, reference, seed, transform=upcast, hand=hand).observation
     near = [_near(check, reference, seed, device, round_) for round_ in range(2)]
-    whole = max((magnitude(leaf) for leaf in truth.values() if is_float(leaf)), default=0.0)
+    overall = max((magnitude(leaf) for leaf in truth.values() if is_float(leaf)), default=0.0)
     tolerance = {
         path: _tolerance(
             leaf,
             truth.get(path),
             [(own.get(path), exact.get(path)) for own, exact in near],
             largest.value,
-            whole,
+            overall,
         )
-        for path, leaf in seen.observation.items()
+        for path, leaf in run.observation.items()
     }
     names = tuple(dict.fromkeys(name for name, _ in named_values(inputs)))
     read = {name: only_read(value, handed.get(name)) for name, value in inputs.items()}
-    return ExpectedRun(seen, truth, tolerance, in_words(read), names)
+    return ExpectedRun(run, truth, tolerance, in_words(read), names)
 
 
 def _near(
@@ -114,7 +114,7 @@ def _tolerance(
     truth: Leaf | None,
     near: list[tuple[Leaf | None, Leaf | None]],
     largest: float,
-    whole: float,
+    overall: float,
 ) -> float:
     if not is_float(leaf) or truth is None:
         return 0.0
@@ -125,20 +125,20 @@ def _tolerance(
     size = magnitude(truth)
     # Where all of a leaf cancels, as in the gradients of scores that have a single key, another right
     # answer has roundings: there the digits are those of what the leaf was observed with.
-    cancels = size <= ROUNDINGS * eps_of("float64") * whole
+    cancels = size <= ROUNDINGS * eps_of("float64") * overall
     # Beyond half the digits a rounding on the way says nothing any more about the result: what
     # becomes of numbers as large as that is what the nudged inputs show.
-    on_the_way = inner * min(largest, (whole if cancels else size) / math.sqrt(inner))
+    on_the_way = inner * min(largest, (overall if cancels else size) / math.sqrt(inner))
     rounding = ROUNDINGS * max(eps * size, on_the_way)
     conditioning = max(_distance(exact, truth) for _, exact in near)
     return max(own, rounding, conditioning)
 
 
-def _distance(one: Leaf | None, other: Leaf | None) -> float:
+def _distance(leaf: Leaf | None, other: Leaf | None) -> float:
     """The largest finite difference of two leaves; 0 where they cannot be compared."""
-    if one is None or other is None:  # a wrong answer may raise on inputs a little different
+    if leaf is None or other is None:  # a wrong answer may raise on inputs a little different
         return 0.0
-    a, b = np.asarray(one.value, dtype=np.float64), np.asarray(other.value, dtype=np.float64)
+    a, b = np.asarray(leaf.value, dtype=np.float64), np.asarray(other.value, dtype=np.float64)
     if a.shape != b.shape:
         return 0.0
     with np.errstate(invalid="ignore"):

@@ -16,17 +16,17 @@ MAX_VALUE_LENGTH = 100  # characters of one that is quoted; a longer one is desc
 
 def in_words(inputs: dict[str, Any]) -> str:
     """Describe what the check passed in: a few numbers by value, larger arrays by shape."""
-    given: list[str] = []
+    descriptions: list[str] = []
     for name, value in inputs.items():
         for inner, item in value.items() if isinstance(value, dict) else [(name, value)]:
             many = isinstance(item, dict) and len(item) > MAX_ENTRIES
-            given += [f"{inner} (a dict of {len(item)})"] if many else _shapes(inner, item)
-    names = list(dict.fromkeys(given))
-    told = [
+            descriptions += [f"{inner} (a dict of {len(item)})"] if many else _shapes(inner, item)
+    names = list(dict.fromkeys(descriptions))
+    texts = [
         f"Inputs: {', '.join(names)}.",
         *(_some(names, n) for n in range(len(names) - 1, 0, -1)),
     ]
-    return next((text for text in told if len(text) <= MAX_CHARACTERS), told[-1]) if names else ""
+    return next((text for text in texts if len(text) <= MAX_CHARACTERS), texts[-1]) if names else ""
 
 
 def _some(names: list[str], count: int) -> str:
@@ -36,9 +36,9 @@ def _some(names: list[str], count: int) -> str:
 def _shapes(name: str, value: Any) -> list[str]:
     if isinstance(value, tuple | list) and not any(is_array(item) for item in value):
         if all(isinstance(item, int | float) for item in value):
-            told = f"{list(value)}"
-            short = len(told) <= MAX_VALUE_LENGTH
-            return [f"{name} = {told}" if short else f"{name} ({len(value)} numbers)"]
+            text = f"{list(value)}"
+            short = len(text) <= MAX_VALUE_LENGTH
+            return [f"{name} = {text}" if short else f"{name} ({len(value)} numbers)"]
         return [line for i, item in enumerate(value) for line in _shapes(f"{name}[{i}]", item)]
     return [f"{path} {_in_short(item)}" for path, item in named_values(value, name)]
 
@@ -48,7 +48,7 @@ def _in_short(value: Any) -> str:
     if not is_array(value):
         return f"= {value}"
     array = as_numpy(value)
-    told = f"{array.tolist()}" if array.dtype.kind in "biu" and array.size <= FEW else ""
-    if told and len(told) <= MAX_VALUE_LENGTH:
-        return f"= {told}"
+    text = f"{array.tolist()}" if array.dtype.kind in "biu" and array.size <= FEW else ""
+    if text and len(text) <= MAX_VALUE_LENGTH:
+        return f"= {text}"
     return f"{array.shape} {dtype_of(value)}"

@@ -36,7 +36,7 @@ EXPLAINED = ("names", "type", "dtype", "device")
 class Attempt:
     """An attempt to run one check on an answer: the run, or the reason why there is none."""
 
-    seen: CheckRun | None
+    run: CheckRun | None
     status: str = ""
     """Without a run: error, timed_out, out_of_memory, not_started or skipped."""
     message: str = ""
@@ -137,9 +137,9 @@ class Judge:
     @property
     def redrawn(self) -> dict[str, int]:
         """The checks whose inputs cannot be drawn at the judge's seed, and the seeds of those they have."""
-        asked = [one for one in self.checks if one.name not in self.skipped()]
-        seen = {one.name: self.truth.observe_reference(one).drawn_at for one in asked}
-        return {name: seed for name, seed in seen.items() if seed is not None}
+        checks = [check for check in self.checks if check.name not in self.skipped()]
+        seeds = {check.name: self.truth.observe_reference(check).drawn_at for check in checks}
+        return {name: seed for name, seed in seeds.items() if seed is not None}
 
     def keep(self) -> None:
         """Write new runs to the cache, for the next judge of this day."""
@@ -153,8 +153,8 @@ class Judge:
 
     @property
     def _truths(self) -> list[Truth]:
-        there: Judge | None = vars(self).get("practice")  # where it was asked for
-        return [self.truth] if there is None else [self.truth, there.truth]
+        practice: Judge | None = vars(self).get("practice")  # where it was asked for
+        return [self.truth] if practice is None else [self.truth, practice.truth]
 
     def results(
         self, attempts: dict[str, Attempt], begun: Collection[str] = ()
@@ -187,8 +187,8 @@ class Judge:
             if verdict.status in ("failed", "error"):
                 wrong[verdict.exercise].append(verdict.name)
         checks = [check for check in self.checks if check.name in attempts]
-        seen = {name: attempt.seen for name, attempt in attempts.items()}
-        return Search(self.day, checks, self.truth, seen, wrong)
+        runs = {name: attempt.run for name, attempt in attempts.items()}
+        return Search(self.day, checks, self.truth, runs, wrong)
 
     def _judge(self, check: Outline, attempt: Attempt, begun: Collection[str]) -> CheckResult:
         result = functools.partial(
@@ -202,11 +202,11 @@ class Judge:
             beyond=check.beyond,
         )
 
-        if attempt.seen is None:
+        if attempt.run is None:
             return result(attempt.status, attempt.message)
-        if is_same(attempt.seen, self.truth.observe_reference(check)):
+        if is_same(attempt.run, self.truth.observe_reference(check)):
             return result("passed")
-        raised = attempt.shown or attempt.seen.raised
+        raised = attempt.shown or attempt.run.raised
         if raised is not None and raised.not_started:
             return result("not_started", not_started(check.exercise, raised, begun))
         expected = self.truth.right(check)
@@ -214,18 +214,18 @@ class Judge:
         if raised is not None:
             status = "out_of_memory" if raised.kind == "MemoryError" else "error"
             return result(status, describe_raised(raised, inputs), explained=True)
-        difference = compare(attempt.seen.observation, expected)
+        difference = compare(attempt.run.observation, expected)
         if difference is not None:
             if difference.yours is not None and difference.yours.type == "None":
                 nothing = returns_nothing(self.day, check.exercise)
                 difference = replace(difference, returns_nothing=nothing)
             tolerance = expected.tolerance.get(difference.path, 0.0)
             message = describe_for(self._feedback, difference, tolerance, inputs)
-            message = "\n".join([message, *_damage(attempt.seen, expected)])
+            message = "\n".join([message, *_damage(attempt.run, expected)])
             return result("failed", message, explained=difference.stage in EXPLAINED)
-        if attempt.seen.damaged:
+        if attempt.run.damaged:
             right = "The result is right, but an input was changed."
-            message = "\n".join([right, *_damage(attempt.seen, expected)])
+            message = "\n".join([right, *_damage(attempt.run, expected)])
             return result("failed", message, explained=True)
         return result("passed")
 
@@ -238,7 +238,7 @@ class Judge:
         return self.device
 
 
-def _damage(seen: CheckRun, expected: ExpectedRun) -> list[str]:
+def _damage(run: CheckRun, expected: ExpectedRun) -> list[str]:
     """Describe the inputs that were changed in place, by names that the check has."""
-    known = tuple(name for name in expected.names if name in seen.damaged)
-    return [describe_damage(known)] if known else []
+    damaged = tuple(name for name in expected.names if name in run.damaged)
+    return [describe_damage(damaged)] if damaged else []

@@ -90,28 +90,28 @@ def _sums_that_should_be_1(yours: Array, right: Array) -> str:
     """Weights of which a row does not sum to 1, though all of the right ones that are not 0 do."""
     if right.ndim < 1 or right.shape[-1] < 2 or (right < 0).any():
         return ""
-    sums, wanted = yours.sum(axis=-1), right.sum(axis=-1)
-    ones = np.isclose(wanted, 1, atol=1e-6)
-    if not ones.any() or not (ones | (wanted == 0)).all():
+    sums, expected = yours.sum(axis=-1), right.sum(axis=-1)
+    ones = np.isclose(expected, 1, atol=1e-6)
+    if not ones.any() or not (ones | (expected == 0)).all():
         return ""
-    told = [f"{total:.3g}" for total in sums[ones]]
-    off = next((total for total in told if float(total) != 1), "")
+    printed = [f"{total:.3g}" for total in sums[ones]]
+    off = next((total for total in printed if float(total) != 1), "")
     return f"Along the last axis it should sum to 1; a row of yours sums to {off}." if off else ""
 
 
 def _where_it_starts(wrong: Array) -> str:
     """Along which axis the first entries are right and all later ones are not: a mixed-up axis's mark."""
     for axis, size in enumerate(wrong.shape):
-        others = tuple(other for other in range(wrong.ndim) if other != axis)
-        touched = np.asarray(wrong.any(axis=others))
+        other_axes = tuple(other for other in range(wrong.ndim) if other != axis)
+        touched = np.asarray(wrong.any(axis=other_axes))
         first = int(np.argmax(touched))
         if size > 1 and first > 0 and touched[first:].all():
             return f"Along axis {axis} it is right up to index {first - 1}, and wrong after that."
     return ""
 
 
-def meaning_of_flags(yours: Leaf, wanted: Leaf) -> str:
-    a, b = np.asarray(yours.value), np.asarray(wanted.value)
+def meaning_of_flags(yours: Leaf, expected: Leaf) -> str:
+    a, b = np.asarray(yours.value), np.asarray(expected.value)
     if a.dtype != bool or a.shape != b.shape or a.size < 2:
         return ""
     if (a != b).all():

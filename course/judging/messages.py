@@ -67,14 +67,14 @@ def _describe_discreetly(difference: Difference, tolerance: float) -> str:
     text = (
         f"{shown(difference.path, _first(difference.wrong))} is wrong ({_share(difference.wrong)})."
     )
-    yours, wanted = _pair(difference)
+    yours, expected = _pair(difference)
     if difference.stage == "nan":
         return f"{text} NaN is where none should be, or none where one should."
     with np.errstate(all="ignore"):
         meaning = (
-            meaning_of_numbers(doubles(yours), doubles(wanted), tolerance)
-            if is_float(wanted)
-            else meaning_of_flags(yours, wanted)
+            meaning_of_numbers(doubles(yours), doubles(expected), tolerance)
+            if is_float(expected)
+            else meaning_of_flags(yours, expected)
         )
     return f"{text} {meaning}".strip()
 
@@ -84,10 +84,10 @@ def describe_raised(raised: Raised, inputs: str = "") -> str:
     message = raised.message.strip()
     lines = [f"{raised.kind}: {message}" if message not in ("", "None") else raised.kind]
     for line, function, text in list(dict.fromkeys(raised.frames))[-3:]:
-        place = (
+        location = (
             f"line {line}, in {function}" if function and function != "<module>" else f"line {line}"
         )
-        lines.append(f"  {place}: {text}" if text else f"  {place}")
+        lines.append(f"  {location}: {text}" if text else f"  {location}")
     for line, _, text in raised.cpu_line:
         lines.append(f"The CPU tensor was made in line {line}: {text}")
     return "\n".join(line for line in [*lines, meaning_of_exception(raised), inputs] if line)
@@ -125,13 +125,13 @@ FEW_LETTERS = 14  # by which a clause is known again: a verb and the beginning o
 def beside_others(tell: str) -> str:
     """Return the description of a mistake that is not the only one, without the clause that praises the
     rest."""
-    return PRAISE.sub(lambda found: found[1].upper(), tell)
+    return PRAISE.sub(lambda match: match[1].upper(), tell)
 
 
-def contradict(one: str, other: str) -> bool:
+def contradict(sentence: str, other: str) -> bool:
     """Return whether one sentence denies what the other says: "You do not drop …" and "You drop …"."""
-    denied = (DENIED.match(clause) for clause in _clauses(one))
-    begins = tuple(f"you {found[1][:FEW_LETTERS]}" for found in denied if found)
+    denied = (DENIED.match(clause) for clause in _clauses(sentence))
+    begins = tuple(f"you {match[1][:FEW_LETTERS]}" for match in denied if match)
     return any(clause.startswith(begins) for clause in _clauses(other))
 
 
@@ -190,69 +190,69 @@ def _names(difference: Difference, _: float) -> str:
 
 
 def _type(difference: Difference, _: float) -> str:
-    yours, wanted = _pair(difference)
+    yours, expected = _pair(difference)
     if yours.type == "None" and difference.path.startswith("gradient"):
         return (
             f"No gradient reaches {shown(difference.path)}: it is not used, or a tensor in between is "
             "detached, converted to numbers, or computed under `no_grad`."
         )
     if yours.type == "None":
-        text = f"{shown(difference.path)} is None; it should be {_a(wanted.type)}."
+        text = f"{shown(difference.path)} is None; it should be {_a(expected.type)}."
         if difference.returns_nothing:
             return f"{text} Your function should change its arguments."
         return f"{text} Is a `return` missing, or do you return a None?"
-    text = f"{shown(difference.path)} is {_a(yours.type)}; it should be {_a(wanted.type)}."
+    text = f"{shown(difference.path)} is {_a(yours.type)}; it should be {_a(expected.type)}."
     return " ".join([text, *_keys(difference)])
 
 
 def _keys(difference: Difference) -> list[str]:
     """Which keys of a dict are missing, and which are too many."""
-    told = []
+    sentences = []
     for paths, what in ((difference.missing, "missing"), (difference.extra, "not asked for")):
         if paths:
             names = [f"`{path.removeprefix(f'{difference.within}.')}`" for path in paths[:MAX_KEYS]]
             more = [f"{len(paths) - MAX_KEYS} more"] if len(paths) > MAX_KEYS else []
             verb = "is" if len(paths) == 1 else "are"
-            told.append(f"{_listed([*names, *more])} {verb} {what}.")
-    return told
+            sentences.append(f"{_listed([*names, *more])} {verb} {what}.")
+    return sentences
 
 
 def _listed(names: Sequence[str]) -> str:
-    *others, last = names
-    return f"{', '.join(others)} and {last}" if others else last
+    *rest, last = names
+    return f"{', '.join(rest)} and {last}" if rest else last
 
 
 def _shape(difference: Difference, _: float) -> str:
-    yours, wanted = _pair(difference)
+    yours, expected = _pair(difference)
     mine = f"shape {yours.shape}" if yours.shape is not None else "a different shape"
-    text = f"{shown(difference.path)} has {mine}; it should be {wanted.shape}."
-    if yours.shape is None or wanted.shape is None:
+    text = f"{shown(difference.path)} has {mine}; it should be {expected.shape}."
+    if yours.shape is None or expected.shape is None:
         return text
-    if sorted(yours.shape) == sorted(wanted.shape):
+    if sorted(yours.shape) == sorted(expected.shape):
         return f"{text} The sizes are right, but their order is not."
-    if [s for s in yours.shape if s != 1] == [s for s in wanted.shape if s != 1]:
+    if [s for s in yours.shape if s != 1] == [s for s in expected.shape if s != 1]:
         return f"{text} They differ by axes of length 1, which decide how arrays broadcast."
-    if len(yours.shape) != len(wanted.shape):
+    if len(yours.shape) != len(expected.shape):
         return f"{text} The number of axes differs."
     return text
 
 
 def _dtype(difference: Difference, _: float) -> str:
-    yours, wanted = _pair(difference)
-    return f"{shown(difference.path)} has dtype {yours.dtype}; it should be {wanted.dtype}."
+    yours, expected = _pair(difference)
+    return f"{shown(difference.path)} has dtype {yours.dtype}; it should be {expected.dtype}."
 
 
 def _device(difference: Difference, _: float) -> str:
-    yours, wanted = _pair(difference)
-    where = f"it should be on {wanted.device}, like the inputs"
+    yours, expected = _pair(difference)
+    where = f"it should be on {expected.device}, like the inputs"
     return f"{shown(difference.path)} is on {yours.device}; {where}."
 
 
 def _nan(difference: Difference, _: float) -> str:
-    yours, wanted = _pair(difference)
+    yours, expected = _pair(difference)
     assert difference.wrong is not None
     index = _first(difference.wrong)
-    mine, right = _told_apart(doubles(yours)[index], doubles(wanted)[index])
+    mine, right = _told_apart(doubles(yours)[index], doubles(expected)[index])
     text = (
         f"{shown(difference.path, index)} is {mine}; it should be {right} "
         f"({_share(difference.wrong)})."
@@ -265,17 +265,17 @@ def _nan(difference: Difference, _: float) -> str:
 
 
 def _values(difference: Difference, tolerance: float) -> str:
-    yours, wanted = _pair(difference)
+    yours, expected = _pair(difference)
     if difference.wrong is None:
         return f"{shown(difference.path)} is wrong."
     index = _first(difference.wrong)
     where = shown(difference.path, index)
-    if not is_float(wanted):
-        mine, right_one = _apart(yours, wanted, index)
+    if not is_float(expected):
+        mine, right_one = _apart(yours, expected, index)
         text = f"{where} is {mine}; it should be {right_one}"
-        share = f" ({_share(difference.wrong)})" if wanted.is_array else ""
-        return f"{text}{share}. {meaning_of_flags(yours, wanted)}".strip()
-    value, right = doubles(yours), doubles(wanted)
+        share = f" ({_share(difference.wrong)})" if expected.is_array else ""
+        return f"{text}{share}. {meaning_of_flags(yours, expected)}".strip()
+    value, right = doubles(yours), doubles(expected)
     mine, right_one = _told_apart(value[index], right[index])
     text = f"{where} is {mine}; it should be {right_one} ({_share(difference.wrong)})."
     return f"{text} {meaning_of_numbers(value, right, tolerance)}".strip()
@@ -296,8 +296,8 @@ _STAGES = {
 
 
 def _pair(difference: Difference) -> tuple[Leaf, Leaf]:
-    assert difference.yours is not None and difference.wanted is not None
-    return difference.yours, difference.wanted
+    assert difference.yours is not None and difference.expected is not None
+    return difference.yours, difference.expected
 
 
 def _first(wrong: Array) -> tuple[int, ...]:
@@ -310,22 +310,22 @@ def _share(wrong: Array) -> str:
     return f"{int(wrong.sum())} of {wrong.size} entries differ"
 
 
-def _apart(yours: Leaf, wanted: Leaf, index: tuple[int, ...]) -> tuple[str, str]:
+def _apart(yours: Leaf, expected: Leaf, index: tuple[int, ...]) -> tuple[str, str]:
     """Two values that differ; of long words the part from where they do."""
-    told = _number(yours, index), _number(wanted, index)
-    first = next((at for at, (a, b) in enumerate(zip(*told, strict=False)) if a != b), 0)
-    cut = max(0, first - BEFORE) if max(map(len, told)) > MAX_QUOTED else 0
+    texts = _number(yours, index), _number(expected, index)
+    first = next((at for at, (a, b) in enumerate(zip(*texts, strict=False)) if a != b), 0)
+    cut = max(0, first - BEFORE) if max(map(len, texts)) > MAX_QUOTED else 0
     mine, right = (
-        f"{'…' * bool(cut)}{one[cut : cut + MAX_QUOTED]}{'…' * (len(one) > cut + MAX_QUOTED)}"
-        for one in told
+        f"{'…' * bool(cut)}{text[cut : cut + MAX_QUOTED]}{'…' * (len(text) > cut + MAX_QUOTED)}"
+        for text in texts
     )
     return mine, right
 
 
 def _told_apart(yours: float, right: float) -> tuple[str, str]:
     """Two real numbers, with as many digits as show that they differ."""
-    told = [(_real(yours, digits), _real(right, digits)) for digits in DIGITS]
-    return next((pair for pair in told if pair[0] != pair[1]), told[-1])
+    pairs = [(_real(yours, digits), _real(right, digits)) for digits in DIGITS]
+    return next((pair for pair in pairs if pair[0] != pair[1]), pairs[-1])
 
 
 def _real(value: float, digits: int) -> str:

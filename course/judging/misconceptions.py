@@ -112,7 +112,7 @@ class Misconception:
         return reference_module(day, {self.definition: self.applied(day).tree})
 
 
-def may_show(one: Misconception, check: Outline, day: Day) -> bool:
+def may_show(mistake: Misconception, check: Outline, day: Day) -> bool:
     """Return whether a check can see a mistake: whether it uses something of the answer that the
     mistake changes.
 
@@ -120,17 +120,17 @@ def may_show(one: Misconception, check: Outline, day: Day) -> bool:
     that none of them names makes no difference: the check's observation equals the reference's, to
     the last bit.
     """
-    return not _changed_by(one, day).isdisjoint(used_for(day, check.uses))
+    return not _changed_by(mistake, day).isdisjoint(used_for(day, check.uses))
 
 
 @functools.lru_cache(maxsize=1024)
-def _changed_by(one: Misconception, day: Day) -> frozenset[str]:
+def _changed_by(mistake: Misconception, day: Day) -> frozenset[str]:
     """The names that a mistake gives another value."""
-    return frozenset[str]().union(*map(bound_by, one.applied(day).tree.body))
+    return frozenset[str]().union(*map(bound_by, mistake.applied(day).tree.body))
 
 
 @functools.lru_cache(maxsize=1024)
-def _changed_methods(one: Misconception, day: Day) -> tuple[str, ...]:
+def _changed_methods(mistake: Misconception, day: Day) -> tuple[str, ...]:
     wrong, right = (
         {
             f"{definition.name}.{node.name}": ast.dump(node)
@@ -139,7 +139,7 @@ def _changed_methods(one: Misconception, day: Day) -> tuple[str, ...]:
             for node in definition.body
             if isinstance(node, ast.FunctionDef)
         }
-        for tree in (one.applied(day).tree, ast.parse(definition_text(day, one.definition)))
+        for tree in (mistake.applied(day).tree, ast.parse(definition_text(day, mistake.definition)))
     )
     return tuple(name for name in {**right, **wrong} if wrong.get(name) != right.get(name))
 
@@ -152,8 +152,8 @@ def module_with(mistakes: Sequence[Misconception], day: Day) -> ModuleType | Non
     for order in itertools.permutations(mistakes):
         drafts: dict[str, Draft] = {}
         try:
-            for one in order:
-                drafts[one.definition] = one.applied(day, drafts.get(one.definition))
+            for mistake in order:
+                drafts[mistake.definition] = mistake.applied(day, drafts.get(mistake.definition))
             return reference_module(day, {name: draft.tree for name, draft in drafts.items()})
         except (Drifted, SyntaxError):
             continue
@@ -162,11 +162,11 @@ def module_with(mistakes: Sequence[Misconception], day: Day) -> ModuleType | Non
 
 def load_misconceptions(day: Day, device: str = "cpu") -> list[Misconception]:
     """The known wrong answers of a day that show on a device, in the order in which they are tried."""
-    return [one for one in _all_misconceptions(day) if one.shows_on(device)]
+    return [mistake for mistake in _all_misconceptions(day) if mistake.shows_on(device)]
 
 
 def _all_misconceptions(day: Day) -> list[Misconception]:
-    return [one for entry in _entries(day) for one in _read(entry)]
+    return [mistake for entry in _entries(day) for mistake in _read(entry)]
 
 
 def _entries(day: Day) -> list[dict[str, Any]]:
@@ -260,12 +260,12 @@ def _faults_of_code(day: Day) -> Iterator[str]:
         (name, ast.unparse(ast.parse(definition_text(day, name)))): "the reference"
         for name in day.exercises
     }
-    for one in _all_misconceptions(day):
+    for mistake in _all_misconceptions(day):
         try:
-            text = one.text(day)
+            text = mistake.text(day)
         except (Drifted, SyntaxError) as error:
             yield str(error)
             continue
-        same = names.setdefault((one.definition, text), one.key)
-        if same != one.key:
-            yield f"{one.key}: the code is that of {same}"
+        same = names.setdefault((mistake.definition, text), mistake.key)
+        if same != mistake.key:
+            yield f"{mistake.key}: the code is that of {same}"

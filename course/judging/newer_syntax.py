@@ -30,22 +30,22 @@ def needs_newer(line: str) -> str:
 
 
 def _version(line: str) -> tuple[int, int] | None:
-    plain, at, found = "", 0, None
+    plain, at, version = "", 0, None
     while opening := STRING.search(line, at):
         if opening["quote"] is None:  # a comment
             break
         kind = (opening["kind"] or "").lower()
         if "t" in kind:
-            found = (3, 14)
+            version = (3, 14)
         end, reused = _string(line, opening.end(), opening["quote"], "f" in kind)
         if reused:
-            found = max(found or (3, 12), (3, 12))
+            version = max(version or (3, 12), (3, 12))
         plain += line[at : opening.start()] + "''"
         if end is None:  # it goes on in the next line
             return None
         at = end
     plain += line[at : opening.start() if opening else None]
-    return next((one for one, how in BEGINNINGS.items() if how.match(plain)), found)
+    return next((candidate for candidate, how in BEGINNINGS.items() if how.match(plain)), version)
 
 
 def _string(line: str, at: int, quote: str, formatted: bool) -> tuple[int | None, bool]:

@@ -84,13 +84,13 @@ class ObservationCache:
         """
         self._close()
         path.parent.mkdir(parents=True, exist_ok=True)
-        there = self._members()
+        present = self._members()
         with tempfile.NamedTemporaryFile(dir=path.parent, suffix=".part", delete=False) as draft:
             pass
         part = Path(draft.name)
         try:
             with part.open("w+b") as file:
-                if there and not there & self._new.keys() and packing == zipfile.ZIP_DEFLATED:
+                if present and not present & self._new.keys() and packing == zipfile.ZIP_DEFLATED:
                     with self._path.open("rb") as stored:
                         shutil.copyfileobj(stored, file)  # without packing it again
                     packed = self._new
@@ -105,13 +105,13 @@ class ObservationCache:
         finally:
             part.unlink(missing_ok=True)
 
-    def _stored_but(self, others: Iterable[str]) -> dict[str, bytes]:
+    def _stored_but(self, excluded: Iterable[str]) -> dict[str, bytes]:
         """Return the sound members of the file, except for some."""
-        found = {}
-        for member in sorted(self._members().difference(others)):
+        members = {}
+        for member in sorted(self._members().difference(excluded)):
             with contextlib.suppress(*DAMAGE):
-                found[member] = self._stored(member)
-        return found
+                members[member] = self._stored(member)
+        return members
 
     def _members(self) -> set[str]:
         try:
@@ -152,7 +152,7 @@ def _bound(folder: Path) -> None:
     """Delete the least recently used files if all files together are too large."""
     files = [(path.stat(), path) for path in folder.glob("*.zip")]
     room = MAX_CACHE_BYTES
-    for status, path in sorted(files, key=lambda one: -one[0].st_mtime):
+    for status, path in sorted(files, key=lambda entry: -entry[0].st_mtime):
         room -= status.st_size
         if room < 0:
             path.unlink(missing_ok=True)

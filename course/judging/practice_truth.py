@@ -29,11 +29,11 @@ class PracticeTruth(Truth):
     def __init__(
         self, day: Day, seed: int, misconceptions: list[Misconception], cache: ObservationCache
     ) -> None:
-        there = [one for one in misconceptions if one.device == PRACTICE]
-        on_cpu = [one for one in misconceptions if one.device != PRACTICE]
-        super().__init__(day, seed, PRACTICE, there, cache)
+        on_practice = [mistake for mistake in misconceptions if mistake.device == PRACTICE]
+        on_cpu = [mistake for mistake in misconceptions if mistake.device != PRACTICE]
+        super().__init__(day, seed, PRACTICE, on_practice, cache)
         self._on_cpu = Truth(day, seed, "cpu", on_cpu, cache)
-        self.candidates = [*there, *on_cpu]
+        self.candidates = [*on_practice, *on_cpu]
 
     def outlines(self) -> list[Outline]:
         return self._on_cpu.outlines()
@@ -45,34 +45,36 @@ class PracticeTruth(Truth):
                 self._reference_runs[check.name] = self._observed(check)
             else:
                 places = frames[0][0]["places"]
-                seen = self._on_cpu.observe_reference(check)
-                there = {
+                run = self._on_cpu.observe_reference(check)
+                observation = {
                     path: replace(leaf, device=places.get(path))
-                    for path, leaf in seen.observation.items()
+                    for path, leaf in run.observation.items()
                 }
-                self._reference_runs[check.name] = replace(seen, observation=there)
+                self._reference_runs[check.name] = replace(run, observation=observation)
         return self._reference_runs[check.name]
 
     def right(self, check: Outline) -> ExpectedRun:
         if check.name not in self._right:
             right = self._on_cpu.right(check)
-            self._right[check.name] = replace(right, seen=self.observe_reference(check))
+            self._right[check.name] = replace(right, run=self.observe_reference(check))
         return self._right[check.name]
 
-    def wrong(self, check: Outline, one: Misconception) -> WrongAnswerRun:
-        if one.device == PRACTICE:
-            return super().wrong(check, one)
-        run = self._on_cpu.wrong(check, one)
+    def wrong(self, check: Outline, mistake: Misconception) -> WrongAnswerRun:
+        if mistake.device == PRACTICE:
+            return super().wrong(check, mistake)
+        run = self._on_cpu.wrong(check, mistake)
         places = {
             path: leaf.device for path, leaf in self.observe_reference(check).observation.items()
         }
-        seen = run.seen
-        there = {
+        cpu_run = run.run
+        observation = {
             path: replace(leaf, device=places.get(path, leaf.device and PRACTICE))
-            for path, leaf in seen.observation.items()
+            for path, leaf in cpu_run.observation.items()
         }
-        seen_there = replace(seen, observation=there)
-        return WrongAnswerRun(seen_there, run.fails, lambda: replace(run.expected, seen=seen_there))
+        practice_run = replace(cpu_run, observation=observation)
+        return WrongAnswerRun(
+            practice_run, run.fails, lambda: replace(run.expected, run=practice_run)
+        )
 
     def knows(self, check: Outline) -> bool:
         return super().knows(check) and self._on_cpu.knows(check)
@@ -86,12 +88,12 @@ class PracticeTruth(Truth):
 
     def _observed(self, check: Outline) -> CheckRun:
         """Run a check on the reference there, and cache the devices of its tensors."""
-        seen = self._run(check, ())
-        if seen.raised is not None:  # its places are not known
-            return seen
-        places = {path: leaf.device for path, leaf in seen.observation.items() if leaf.device}
+        run = self._run(check, ())
+        if run.raised is not None:  # its places are not known
+            return run
+        places = {path: leaf.device for path, leaf in run.observation.items() if leaf.device}
         self._cache.add(PLACES.format(check.name), [({"places": places}, {})])
-        return seen
+        return run
 
     def _load(self) -> dict[str, Check]:
         return self._on_cpu._load()

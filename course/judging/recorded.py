@@ -44,19 +44,21 @@ def truth_of(day: Day, seed: int, device: str, after_cpu: bool = False) -> Truth
     if not editions.is_recorded(day):
         misconceptions = load_misconceptions(day, device)
         if device == PRACTICE:
-            others = [] if after_cpu else load_misconceptions(day)
-            return PracticeTruth(day, seed, [*misconceptions, *others], cache_of(day, seed, "cpu"))
+            cpu_mistakes = [] if after_cpu else load_misconceptions(day)
+            return PracticeTruth(
+                day, seed, [*misconceptions, *cpu_mistakes], cache_of(day, seed, "cpu")
+            )
         return Truth(day, seed, device, misconceptions, cache_of(day, seed, device))
     if seed != SEED or device not in ("cpu", PRACTICE):
         raise NotRecorded(
             f"Day {day.number} is not released yet: it is checked with seed {SEED} on the CPU alone."
         )
     recording = ObservationCache(_file(day, editions.FOLDER))
-    told = recording.read(TOLD)
-    if told is None:
+    frames = recording.read(TOLD)
+    if frames is None:
         raise NotRecorded(f"The recording of day {day.number} is damaged: get the edition again.")
-    misconceptions = [Misconception(**one) for one in told[0][0]["told"]]
-    shown = [one for one in misconceptions if one.shows_on(device)]
+    misconceptions = [Misconception(**mistake) for mistake in frames[0][0]["told"]]
+    shown = [mistake for mistake in misconceptions if mistake.shows_on(device)]
     if device == PRACTICE:
         return PracticeTruth(day, seed, shown if after_cpu else misconceptions, recording)
     return Truth(day, seed, device, shown, recording)
@@ -68,13 +70,13 @@ def record(day: Day, folder: Path) -> None:
     A complete recording is cached under a digest of everything that it depends on. Its runs are cached as
     they are made, so that a recording that was stopped resumes.
     """
-    made = recording_of(day, SEED)
-    if ObservationCache(made).read(TOLD) is None:
-        _make(day, made)
-        for older in set(made.parent.glob(f"{day.stem}-*")) - {made}:
+    path = recording_of(day, SEED)
+    if ObservationCache(path).read(TOLD) is None:
+        _make(day, path)
+        for older in set(path.parent.glob(f"{day.stem}-*")) - {path}:
             older.unlink(missing_ok=True)
     folder.mkdir(parents=True, exist_ok=True)
-    shutil.copyfile(made, _file(day, folder))
+    shutil.copyfile(path, _file(day, folder))
 
 
 def _make(day: Day, path: Path) -> None:
@@ -87,19 +89,19 @@ def _make(day: Day, path: Path) -> None:
             pass
         truth.keep()
     truth.add_all(checks)
-    there = _record_there(day, cache, checks)
-    told = [
+    on_practice = _record_there(day, cache, checks)
+    entries = [
         {
-            "id": one.id,
-            "definition": one.definition,
-            "tell": one.tell,
-            "device": one.device,
-            "recorded": one.parts(day),
-            "alternative": one.alternative,
+            "id": mistake.id,
+            "definition": mistake.definition,
+            "tell": mistake.tell,
+            "device": mistake.device,
+            "recorded": mistake.parts(day),
+            "alternative": mistake.alternative,
         }
-        for one in (*truth.misconceptions, *there)
+        for mistake in (*truth.misconceptions, *on_practice)
     ]
-    cache.add(TOLD, [({"told": told}, {})])
+    cache.add(TOLD, [({"told": entries}, {})])
     cache.write_to(path, zipfile.ZIP_LZMA)  # half as large: an edition goes to every learner
 
 
@@ -108,11 +110,11 @@ def _record_there(
 ) -> list[Misconception]:
     """Add the runs on the practice GPU. Returns the known wrong answers that fail only there."""
     truth = PracticeTruth(day, SEED, load_misconceptions(day, PRACTICE), cache)
-    there = [check for check in truth.outlines() if check.on_practice]
-    if there:
+    on_practice = [check for check in truth.outlines() if check.on_practice]
+    if on_practice:
         for check in filter(takes_device, checks):
             truth.observe_reference(check)
-        truth.add_all(there)
+        truth.add_all(on_practice)
     return truth.misconceptions
 
 

@@ -146,12 +146,12 @@ class DayResult:
     @property
     def next_exercise(self) -> str:
         """Return the first exercise with an open check, or the first of the day if none is open."""
-        open_ = (one.exercise for one in (*self.core, *self.invitations) if one.is_open)
+        open_ = (check.exercise for check in (*self.core, *self.invitations) if check.is_open)
         return next(open_, self.day.exercises[0])
 
     def wrong_in(self, exercise: str) -> CheckResult | None:
         """Return the first check of this exercise that went wrong."""
-        return next((one for one in self.shown_wrong if one.exercise == exercise), None)
+        return next((check for check in self.shown_wrong if check.exercise == exercise), None)
 
     @property
     def is_named(self) -> bool:
@@ -169,28 +169,28 @@ class DayResult:
         """Return whether any check is for this device, even if it was skipped."""
         return any(check.device == device for check in self.checks)
 
-    def with_repeats(self, there: Iterable[str]) -> DayResult:
+    def with_repeats(self, names: Iterable[str]) -> DayResult:
         """Return the verdict on the CPU with these checks on the practice GPU, which still have to run,
         or do not pass on the CPU either."""
-        known = {check.name: check for check in self.checks}
+        by_name = {check.name: check for check in self.checks}
         rows = [
             replace(
-                known[name],
+                by_name[name],
                 device=PRACTICE,
                 seconds=0.0,
-                status=RUNNING if known[name].status == "passed" else known[name].status,
-                repeats=known[name].is_open,
+                status=RUNNING if by_name[name].status == "passed" else by_name[name].status,
+                repeats=by_name[name].is_open,
             )
-            for name in there
-            if name in known
+            for name in names
+            if name in by_name
         ]
         return replace(self, checks=(*self.checks, *rows))
 
-    def with_found(self, found: Iterable[CheckResult]) -> DayResult:
+    def with_found(self, results: Iterable[CheckResult]) -> DayResult:
         """Return the verdict with the results of the checks that had to run."""
-        known = {check.name: check for check in found}
+        by_name = {check.name: check for check in results}
         checks = (
-            known.get(check.name, check) if check.status == RUNNING else check
+            by_name.get(check.name, check) if check.status == RUNNING else check
             for check in self.checks
         )
         return replace(self, checks=tuple(checks))
@@ -226,5 +226,5 @@ def report_json(days: Iterable[DayResult]) -> dict[str, Any]:
 
 def counted(checks: Iterable[CheckResult]) -> tuple[int, int]:
     """Return how many of some checks pass, and how many were not skipped."""
-    asked = [check for check in checks if check.status != "skipped"]
-    return sum(check.status == "passed" for check in asked), len(asked)
+    not_skipped = [check for check in checks if check.status != "skipped"]
+    return sum(check.status == "passed" for check in not_skipped), len(not_skipped)

@@ -41,7 +41,7 @@ Diagnosis = tuple[Misconception, ...]
 class WrongAnswerRun:
     """A run of a check on the reference with a mistake in it."""
 
-    seen: CheckRun
+    run: CheckRun
     """The run itself."""
     fails: bool
     """Whether the check fails it."""
@@ -98,9 +98,11 @@ class Truth:
         if frames is None:
             checks = list(self._load().values())
             with ALONE:
-                there = self._observed_there(checks)
-            told = [check.as_json() | {"on_practice": check.name in there} for check in checks]
-            frames = [({"checks": told}, {})]
+                on_practice = self._observed_there(checks)
+            entries = [
+                check.as_json() | {"on_practice": check.name in on_practice} for check in checks
+            ]
+            frames = [({"checks": entries}, {})]
             self._cache.add(CHECKS, frames)
         return [Outline.from_json(entry) for entry in frames[0][0]["checks"]]
 
@@ -129,7 +131,7 @@ class Truth:
     def observe_reference(self, check: Outline) -> CheckRun:
         """Return the reference's run, which is enough to pass answers that agree to the last bit."""
         if check.name in self._right or RIGHT.format(check.name) in self._cache:
-            return self.right(check).seen
+            return self.right(check).run
         if check.name not in self._reference_runs:
             self._reference_runs[check.name] = self._run(check, ())
         return self._reference_runs[check.name]
@@ -150,14 +152,14 @@ class Truth:
                 self._right[check.name] = _right_of(frames)
         return self._right[check.name]
 
-    def wrong(self, check: Outline, one: Misconception) -> WrongAnswerRun:
+    def wrong(self, check: Outline, mistake: Misconception) -> WrongAnswerRun:
         """Return the run with a known mistake."""
-        known = self._known(check)
-        if one.key not in known:
-            shown = (one,) if may_show(one, check, self._day) else ()
-            known[one.key] = self._run_wrong(check, shown)
+        runs = self._known(check)
+        if mistake.key not in runs:
+            shown = (mistake,) if may_show(mistake, check, self._day) else ()
+            runs[mistake.key] = self._run_wrong(check, shown)
             self._grown[check.name] = check
-        return known[one.key]
+        return runs[mistake.key]
 
     def knows(self, check: Outline) -> bool:
         """Return whether the run with each mistake is cached."""
@@ -171,7 +173,7 @@ class Truth:
         """Return the run with several mistakes that are possible together."""
         if len(mistakes) == 1:  # which an edition has recorded, without the reference
             return self.wrong(check, mistakes[0]).expected
-        shown = tuple(one for one in mistakes if may_show(one, check, self._day))
+        shown = tuple(mistake for mistake in mistakes if may_show(mistake, check, self._day))
         if len(shown) == 1:
             return self.wrong(check, shown[0]).expected
         return self._run_wrong(check, shown).expected
@@ -183,8 +185,8 @@ class Truth:
             yield
         for check in checks:
             if not self.knows(check):
-                for one in self.misconceptions:
-                    self.wrong(check, one)
+                for mistake in self.misconceptions:
+                    self.wrong(check, mistake)
                     yield
 
     def keep(self) -> None:
@@ -200,14 +202,12 @@ class Truth:
         """Add all runs to the cache, including those that it already has: if two processes write at
         once, the later one wins."""
         for check in checks:
-            for one in self.misconceptions:
-                self.wrong(check, one)
+            for mistake in self.misconceptions:
+                self.wrong(check, mistake)
             right = self.right(check)
             self._add_right(check, right)
-            known = self._wrong.get(check.name, {})
-            wrong = _of_wrong(
-                {name: _rounded(run, right) for name, run in known.items()}, right.seen
-            )
+            runs = self._wrong.get(check.name, {})
+            wrong = _of_wrong({name: _rounded(run, right) for name, run in runs.items()}, right.run)
             self._cache.add(self.ALL.format(check.name), wrong)
 
     def _add_right(self, check: Outline, right: ExpectedRun) -> None:
@@ -232,14 +232,14 @@ class Truth:
             return set()
         marked = {check.function: check for check in reversed(checks) if check.on_devices}
         chosen = {(check.exercise, check.name) for check in marked.values()}
-        left = set(self._day.exercises)
-        left -= {check.exercise for check in marked.values() if check.tier == CORE}
+        remaining = set(self._day.exercises)
+        remaining -= {check.exercise for check in marked.values() if check.tier == CORE}
         for check in checks:
-            if check.exercise in left and check.tier == CORE and takes_tensors(check):
-                seen = see(check, self._module(()), self._seed)
-                if any(leaf.device for leaf in seen.observation.values()):
+            if check.exercise in remaining and check.tier == CORE and takes_tensors(check):
+                run = see(check, self._module(()), self._seed)
+                if any(leaf.device for leaf in run.observation.values()):
                     chosen.add((check.exercise, check.name))
-                    left.remove(check.exercise)
+                    remaining.remove(check.exercise)
         return {name for _, name in chosen}
 
     def _load(self) -> dict[str, Check]:
@@ -266,17 +266,17 @@ class Truth:
         return self._wrong[check.name]
 
     def _wrong_of(self, check: Outline, frames: Frames) -> dict[str, WrongAnswerRun]:
-        (head, _), *others = frames
-        known = {name: self._without_effect(check) for name in head["same"]}
-        for message, observation in others:
+        (head, _), *rest = frames
+        runs = {name: self._without_effect(check) for name in head["same"]}
+        for message, observation in rest:
             expected = _expected(message, observation, observation)
-            known[message["id"]] = _known_run(expected, message["fails"])
-        return known
+            runs[message["id"]] = _known_run(expected, message["fails"])
+        return runs
 
     def _without_effect(self, check: Outline) -> WrongAnswerRun:
         """Return the run with a mistake that the check does not see."""
-        seen = self.observe_reference(check)
-        return WrongAnswerRun(seen, False, lambda: _with_tolerance(self.right(check), seen))
+        run = self.observe_reference(check)
+        return WrongAnswerRun(run, False, lambda: _with_tolerance(self.right(check), run))
 
     def _is_complete(self, check: Outline) -> bool:
         return len(self._wrong.get(check.name, ())) == len(self.misconceptions)
@@ -284,11 +284,11 @@ class Truth:
     def _run_wrong(self, check: Outline, mistakes: Diagnosis) -> WrongAnswerRun:
         if not mistakes:
             return self._without_effect(check)
-        seen = self._run(check, mistakes)
-        if _same(seen, self.observe_reference(check)):
+        run = self._run(check, mistakes)
+        if _same(run, self.observe_reference(check)):
             return self._without_effect(check)
         right = self.right(check)
-        return _known_run(_with_tolerance(right, seen), not matches(seen, right))
+        return _known_run(_with_tolerance(right, run), not matches(run, right))
 
     def _run(self, check: Outline, mistakes: Diagnosis) -> CheckRun:
         with ALONE:
@@ -307,20 +307,20 @@ class Truth:
         return self._modules[mistakes]
 
 
-def _with_tolerance(right: ExpectedRun, seen: CheckRun) -> ExpectedRun:
+def _with_tolerance(right: ExpectedRun, run: CheckRun) -> ExpectedRun:
     """Return a wrong answer's run with a tolerance in proportion to the right one's.
 
     To derive its own tolerance would take five more runs of each check for each wrong answer.
     """
     tolerance = {}
-    for path, leaf in seen.observation.items():
+    for path, leaf in run.observation.items():
         if is_float(leaf):
-            other = right.seen.observation.get(path)
+            other = right.run.observation.get(path)
             size = magnitude(other) if other and is_float(other) else 0.0
             growth = max(1.0, magnitude(leaf) / size) if size else 1.0
             rounding = ROUNDINGS * eps_of(leaf.dtype or "float64") * magnitude(leaf)
             tolerance[path] = max(rounding, growth * right.tolerance.get(path, 0.0))
-    return ExpectedRun(seen, seen.observation, defaultdict(float, tolerance))
+    return ExpectedRun(run, run.observation, defaultdict(float, tolerance))
 
 
 def _rounded(run: WrongAnswerRun, right: ExpectedRun) -> WrongAnswerRun:
@@ -328,33 +328,33 @@ def _rounded(run: WrongAnswerRun, right: ExpectedRun) -> WrongAnswerRun:
 
     What is near the right answer keeps all digits, because in these lies the mistake, such as a dtype's.
     """
-    if _same(run.seen, right.seen):
+    if _same(run.run, right.run):
         return run
-    tolerance, observation = dict(run.expected.tolerance), dict(run.seen.observation)
+    tolerance, observation = dict(run.expected.tolerance), dict(run.run.observation)
     for path, leaf in observation.items():
-        other = right.seen.observation.get(path)
+        other = right.run.observation.get(path)
         if leaf.is_array and is_float(leaf) and not (other and _is_near(leaf, other)):
             mantissa, exponent = np.frexp(np.asarray(leaf.value, np.float64))
             near = np.ldexp(np.trunc(mantissa * 2**DIGITS) / 2**DIGITS, exponent)
             observation[path] = replace(leaf, value=near.astype(np.asarray(leaf.value).dtype))
             tolerance[path] = tolerance.get(path, 0.0) + 2 * magnitude(leaf) / 2**DIGITS
-    seen = replace(run.seen, observation=observation)
-    return _known_run(ExpectedRun(seen, observation, defaultdict(float, tolerance)), run.fails)
+    rounded = replace(run.run, observation=observation)
+    return _known_run(ExpectedRun(rounded, observation, defaultdict(float, tolerance)), run.fails)
 
 
 def _is_near(leaf: Leaf, right: Leaf) -> bool:
     if not (right.is_array and is_float(right)) or np.shape(leaf.value) != np.shape(right.value):
         return False
-    one, other = (np.asarray(both.value, np.float64) for both in (leaf, right))
+    value, other = (np.asarray(both.value, np.float64) for both in (leaf, right))
     with np.errstate(invalid="ignore"):  # ∞ − ∞ is NaN, and not near
-        return bool((abs(one - other) <= magnitude(right) / 2 ** (DIGITS - 4)).all())
+        return bool((abs(value - other) <= magnitude(right) / 2 ** (DIGITS - 4)).all())
 
 
 # --- As frames ------------------------------------------------------------------------------------
 
 
 def _of_right(right: ExpectedRun) -> Frames:
-    return [(_message(right), right.seen.observation), ({}, right.truth)]
+    return [(_message(right), right.run.observation), ({}, right.truth)]
 
 
 def _right_of(frames: Frames) -> ExpectedRun:
@@ -366,25 +366,25 @@ def _of_wrong(known: dict[str, WrongAnswerRun], right: CheckRun) -> Frames:
     """Pack the runs with mistakes; those equal to the reference's by name alone."""
     frames: Frames = [({"same": []}, {})]
     for name, run in known.items():
-        seen = run.seen
-        if _same(seen, right):
+        check_run = run.run
+        if _same(check_run, right):
             frames[0][0]["same"].append(name)
         else:
-            told = _message(run.expected) | {"id": name, "fails": run.fails}
-            frames.append((told, seen.observation))
+            message = _message(run.expected) | {"id": name, "fails": run.fails}
+            frames.append((message, check_run.observation))
     return frames
 
 
 def _known_run(expected: ExpectedRun, fails: bool) -> WrongAnswerRun:
-    return WrongAnswerRun(expected.seen, fails, lambda: expected)
+    return WrongAnswerRun(expected.run, fails, lambda: expected)
 
 
 def _message(expected: ExpectedRun) -> dict[str, Any]:
-    seen = expected.seen
+    run = expected.run
     return {
-        "raised": asdict(seen.raised) | {"frames": [], "cpu_line": []} if seen.raised else None,
-        "damaged": list(seen.damaged),
-        "drawn_at": seen.drawn_at,
+        "raised": asdict(run.raised) | {"frames": [], "cpu_line": []} if run.raised else None,
+        "damaged": list(run.damaged),
+        "drawn_at": run.drawn_at,
         "tolerance": dict(expected.tolerance),
         "inputs": expected.inputs,
         "names": list(expected.names),
@@ -394,14 +394,14 @@ def _message(expected: ExpectedRun) -> dict[str, Any]:
 def _expected(message: dict[str, Any], observation: Observation, truth: Observation) -> ExpectedRun:
     raised = Raised(**message["raised"]) if message["raised"] else None
     damaged = tuple(message["damaged"])
-    seen = CheckRun(observation, raised, damaged, drawn_at=message["drawn_at"])
+    run = CheckRun(observation, raised, damaged, drawn_at=message["drawn_at"])
     tolerance = defaultdict(float, message["tolerance"])
-    return ExpectedRun(seen, truth, tolerance, message["inputs"], tuple(message["names"]))
+    return ExpectedRun(run, truth, tolerance, message["inputs"], tuple(message["names"]))
 
 
-def _same(one: CheckRun, other: CheckRun) -> bool:
+def _same(run: CheckRun, other: CheckRun) -> bool:
     return (
-        identical(one.observation, other.observation)
-        and one.raised == other.raised
-        and one.damaged == other.damaged
+        identical(run.observation, other.observation)
+        and run.raised == other.raised
+        and run.damaged == other.damaged
     )

@@ -55,13 +55,13 @@ def _uses(day: Day, code: ast.Module, is_use: bool, own: set[str]) -> Iterator[s
         if is_use and (name := _taken(node)) in day.exercises:
             own.add(name)
             continue
-        for one in ast.walk(node):
-            for name in _named(one, modules) & set(day.exercises):
+        for child in ast.walk(node):
+            for name in _named(child, modules) & set(day.exercises):
                 if not is_use:
                     yield f"{name} is used before it is written"
-                elif name not in own or not isinstance(one, ast.Name):
+                elif name not in own or not isinstance(child, ast.Name):
                     yield f'{name} is not taken by {name} = yours("{name}")'
-                elif isinstance(one.ctx, ast.Store):
+                elif isinstance(child.ctx, ast.Store):
                     yield f"{name} is replaced"
 
 
@@ -70,8 +70,8 @@ def _taken(node: ast.stmt) -> str:
     match node:
         case ast.Assign(
             targets=[ast.Name(name)],
-            value=ast.Call(ast.Name("yours"), [ast.Constant(asked)]),
-        ) if asked == name:
+            value=ast.Call(ast.Name("yours"), [ast.Constant(argument)]),
+        ) if argument == name:
             return name
     return ""
 

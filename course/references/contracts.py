@@ -51,14 +51,14 @@ def read_contracts(day: Day) -> dict[str, Contract]:
     if not day.contracts.exists():
         return {}
     text = day.contracts.read_text(encoding="utf-8")
-    found: dict[str, Contract] = {}
+    contracts: dict[str, Contract] = {}
     for section in re.split(r"^## ", text, flags=re.MULTILINE)[1:]:
         name, _, body = section.partition("\n")
-        promised, *others = re.split(r"^### ", body, flags=re.MULTILINE)
-        parts = (one.partition("\n") for one in others)
+        promised, *rest = re.split(r"^### ", body, flags=re.MULTILINE)
+        parts = (block.partition("\n") for block in rest)
         replaced = {title.strip(): part.strip("\n") for title, _, part in parts}
-        found[name.strip().strip("`")] = Contract(promised.strip(), replaced)
-    return found
+        contracts[name.strip().strip("`")] = Contract(promised.strip(), replaced)
+    return contracts
 
 
 def faults(day: Day) -> Iterator[str]:
@@ -66,9 +66,9 @@ def faults(day: Day) -> Iterator[str]:
     if not day.contracts.exists():
         yield "missing: a Markdown file with a heading `## name` for each exercise"
         return
-    known = {name for exercise in day.exercises for name in _names(day, exercise)}
+    names = {name for exercise in day.exercises for name in _names(day, exercise)}
     for name, contract in read_contracts(day).items():
-        if name not in known:
+        if name not in names:
             yield f"no exercise of day {day.number}, or method of one, is named {name}"
         elif not contract.text and not contract.replaced:
             yield f"the contract of {name} is empty"

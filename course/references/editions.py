@@ -41,11 +41,11 @@ def graders_python() -> str:
     """In an edition a sentence if this Python is newer than the one that grades, and else nothing."""
     if not GRADER.exists():
         return ""
-    wanted = GRADER.read_text(encoding="utf-8").strip()
-    if sys.version_info[:2] <= tuple(int(part) for part in wanted.split(".")):
+    version = GRADER.read_text(encoding="utf-8").strip()
+    if sys.version_info[:2] <= tuple(int(part) for part in version.split(".")):
         return ""
     this = platform.python_version()
-    return f"This is Python {this}. Your work is graded by Python {wanted}, which reads no newer syntax."
+    return f"This is Python {this}. Your work is graded by Python {version}, which reads no newer syntax."
 
 
 def is_recorded(day: Day) -> bool:
@@ -114,7 +114,7 @@ def facts_of(day: Day, stub: str, hints: bool) -> dict[str, Any]:
     }
 
 
-def released_part(file: str, through: int, given: Collection[int] = ()) -> str:
+def released_part(file: str, through: int, provided: Collection[int] = ()) -> str:
     """Return a reference without the definitions of later days, the code that uses them, and the
     code that only they need.
 
@@ -124,28 +124,28 @@ def released_part(file: str, through: int, given: Collection[int] = ()) -> str:
     Args:
         file: the reference.
         through: the last day that is released.
-        given: later days without exercises, whose definitions stay.
+        provided: later days without exercises, whose definitions stay.
     """
     source = reference(file)
-    gone = _gone(file, through, frozenset(given))
+    gone = _gone(file, through, frozenset(provided))
     if not gone:
         return source.source
-    kept = without(gone, source)
+    remaining = without(gone, source)
     beside = [node for node in source.tree.body if not hasattr(node, "name")]  # such as constants
-    used = names_in((*beside, *(source.definitions[name] for name in kept)), types=False)
-    kept = [
+    used = names_in((*beside, *(source.definitions[name] for name in remaining)), types=False)
+    remaining = [
         name
-        for name in kept
+        for name in remaining
         if name in used or not name.startswith("_") or _only_refuses(source.definitions[name])
     ]
-    used = names_in((*beside, *(source.definitions[name] for name in kept)), types=False)
+    used = names_in((*beside, *(source.definitions[name] for name in remaining)), types=False)
     lines = source.source.splitlines()
     for node in source.tree.body:
         first, last = span(node)
         stays = lines[first:last]
         if isinstance(node, ast.Import | ast.ImportFrom):
             stays = "".join(import_of(node, used)).splitlines()
-        elif getattr(node, "name", None) not in (None, *kept):
+        elif getattr(node, "name", None) not in (None, *remaining):
             stays = []
         lines[first:last] = [*stays, *["\0"] * (last - first - len(stays))]
     _, end = span(source.tree.body[0])  # the docstring's
@@ -155,7 +155,7 @@ def released_part(file: str, through: int, given: Collection[int] = ()) -> str:
 
 
 @functools.cache
-def _gone(file: str, through: int, given: frozenset[int]) -> frozenset[str]:
+def _gone(file: str, through: int, provided: frozenset[int]) -> frozenset[str]:
     """A reference's definitions of later days, and what it imports that another one no longer has."""
     source = reference(file)
     later = {
@@ -163,26 +163,32 @@ def _gone(file: str, through: int, given: frozenset[int]) -> frozenset[str]:
         for name in source.definitions
         if (home := day_of_definition(file, name))
         and home.number > through
-        and home.number not in given
+        and home.number not in provided
     }
-    files = {module_of(one): one for day in DAYS for one in day.references}
+    files = {
+        module_of(reference_file): reference_file
+        for day in DAYS
+        for reference_file in day.references
+    }
     imported = {
         alias.asname or alias.name
         for node in source.tree.body
         if isinstance(node, ast.ImportFrom) and node.module in files
         for alias in node.names
-        if alias.name in _without_parts(files[node.module], through, given)
+        if alias.name in _without_parts(files[node.module], through, provided)
     }
     return frozenset(later | imported)
 
 
-def _without_parts(file: str, through: int, given: frozenset[int]) -> set[str]:
+def _without_parts(file: str, through: int, provided: frozenset[int]) -> set[str]:
     """The helpers of a reference that it no longer has; an exercise is taken from the learner's own."""
-    source, gone = reference(file), _gone(file, through, given)
+    source, gone = reference(file), _gone(file, through, provided)
     return source.definitions.keys() - without(gone, source) - gone
 
 
 def _only_refuses(node: ast.AST) -> bool:
     """Whether a definition is a function that returns nothing: it can only raise."""
-    returned = (one.value for one in ast.walk(node) if isinstance(one, ast.Return | ast.Yield))
+    returned = (
+        inner.value for inner in ast.walk(node) if isinstance(inner, ast.Return | ast.Yield)
+    )
     return isinstance(node, ast.FunctionDef) and not any(returned)

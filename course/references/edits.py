@@ -55,28 +55,30 @@ class Draft:
             Drifted: the fragment does not occur exactly once in its place, or the edit is not
                 Python.
         """
-        place = PLACE.match(find)
-        fragment = find[place.end() :] if place else find
-        function, step = place.groups() if place else (None, None)
+        location = PLACE.match(find)
+        fragment = find[location.end() :] if location else find
+        function, step = location.groups() if location else (None, None)
         try:
             readings = list(_readings(fragment, put))
         except SyntaxError as error:
             raise Drifted(f"{find!r}: {put!r} is not Python: {error.msg}") from error
-        found = [
+        matches = [
             (site, new)
             for old, new in readings
             for site in _sites(self.tree, old, deletes=not new)
-            if place is None or site.line in _lines(self._text, function, step)
+            if location is None or site.line in _lines(self._text, function, step)
         ]
-        if len(found) != 1:
+        if len(matches) != 1:
             places = [f"step {step}" if step else "", f"{function}()" if function else ""]
             where = " of ".join(filter(None, places))
             named = f"{fragment!r} must be found once{where and ' in '}{where}"
-            raise Drifted(f"{named}, got {len(found)} times")
-        site, new = found[0]
-        if not site.kept and any(_wildcard(one) == "_" for node in new for one in ast.walk(node)):
+            raise Drifted(f"{named}, got {len(matches)} times")
+        site, new = matches[0]
+        if not site.matched and any(
+            _wildcard(child) == "_" for node in new for child in ast.walk(node)
+        ):
             raise Drifted(f"{put!r} keeps `_`, which is not in {fragment!r}")
-        site.put([made for node in new for made in _prepared(node, site)])
+        site.put([prepared for node in new for prepared in _prepared(node, site)])
 
 
 def _readings(find: str, put: str) -> Iterator[tuple[Nodes, Nodes]]:
@@ -116,7 +118,7 @@ class _Site:
     field: str
     part: slice | None
     line: int
-    kept: list[Any]
+    matched: list[Any]
     """What `_` matched: an expression, or the list of a block's statements."""
 
     def put(self, new: Nodes) -> None:
@@ -138,7 +140,7 @@ class _Parameter:
     signature: ast.arguments
     index: int
     line: int
-    kept: list[Any]
+    matched: list[Any]
 
     def put(self, new: Nodes) -> None:
         """Replace or delete the fragment."""
@@ -157,22 +159,22 @@ def _prepared(node: ast.AST, site: _Site | _Parameter) -> Nodes:
             inner.edited = True  # type: ignore[attr-defined]
             inner.lineno = inner.end_lineno = site.line  # type: ignore[attr-defined]
             inner.col_offset = inner.end_col_offset = 0  # type: ignore[attr-defined]
-    made = _Keep(site.kept).visit(node) if site.kept else node
-    return made if isinstance(made, list) else [made]
+    result = _Keep(site.matched).visit(node) if site.matched else node
+    return result if isinstance(result, list) else [result]
 
 
 class _Keep(ast.NodeTransformer):
     """Puts what `_` matched where the replacement has `_`."""
 
-    def __init__(self, kept: list[Any]) -> None:
-        self._kept = kept[0]
+    def __init__(self, matched: list[Any]) -> None:
+        self._matched = matched[0]
 
     def visit_Expr(self, node: ast.Expr) -> Any:
-        is_block = isinstance(self._kept, list) and _wildcard(node.value) == "_"
-        return copy.deepcopy(self._kept) if is_block else self.generic_visit(node)
+        is_block = isinstance(self._matched, list) and _wildcard(node.value) == "_"
+        return copy.deepcopy(self._matched) if is_block else self.generic_visit(node)
 
     def visit_Name(self, node: ast.Name) -> Any:
-        return copy.deepcopy(self._kept) if _wildcard(node) == "_" else node
+        return copy.deepcopy(self._matched) if _wildcard(node) == "_" else node
 
 
 # --- Finding --------------------------------------------------------------------------------------
@@ -187,9 +189,9 @@ def _sites(tree: ast.AST, old: Nodes, deletes: bool) -> Iterator[_Site | _Parame
             if deletes and isinstance(old[0], ast.expr) and field not in OPTIONAL:
                 continue
             for part, nodes in _neighbors(value, old):
-                kept: list[ast.expr] = []
-                if _same(old, nodes, kept):
-                    yield _Site(parent, field, part, nodes[0].lineno, kept)
+                matched: list[ast.expr] = []
+                if _same(old, nodes, matched):
+                    yield _Site(parent, field, part, nodes[0].lineno, matched)
 
 
 def _neighbors(value: Any, old: Nodes) -> Iterator[tuple[slice | None, list[Any]]]:
@@ -207,27 +209,27 @@ def _neighbors(value: Any, old: Nodes) -> Iterator[tuple[slice | None, list[Any]
 def _parameters(signature: ast.arguments, old: ast.keyword) -> Iterator[_Parameter]:
     """Yield each parameter with a default that is like a keyword argument."""
     parameters = signature.args[len(signature.args) - len(signature.defaults) :]
-    for index, (one, default) in enumerate(zip(parameters, signature.defaults, strict=True)):
-        kept: list[ast.expr] = []
-        if one.arg == old.arg and _same(old.value, default, kept):
-            yield _Parameter(signature, index, one.lineno, kept)
+    for index, (parameter, default) in enumerate(zip(parameters, signature.defaults, strict=True)):
+        matched: list[ast.expr] = []
+        if parameter.arg == old.arg and _same(old.value, default, matched):
+            yield _Parameter(signature, index, parameter.lineno, matched)
 
 
-def _same(old: Any, code: Any, kept: list[Any]) -> bool:
+def _same(old: Any, code: Any, matched: list[Any]) -> bool:
     """Compare code with a fragment, and note what `_` matches."""
     match _wildcard(old):
         case "...":
             return _is_whole(code) and not _is_edited(code)
         case "_":
-            kept.append(code)
-            return _is_whole(code) and _same(kept[0], code, [])
+            matched.append(code)
+            return _is_whole(code) and _same(matched[0], code, [])
     if type(old) is not type(code):
         return False
     if isinstance(old, ast.AST):
-        return all(_same(getattr(old, name), getattr(code, name), kept) for name in old._fields)
+        return all(_same(getattr(old, name), getattr(code, name), matched) for name in old._fields)
     if isinstance(old, list):
         return len(old) == len(code) and all(
-            _same(a, b, kept) for a, b in zip(old, code, strict=True)
+            _same(a, b, matched) for a, b in zip(old, code, strict=True)
         )
     return bool(old == code)
 
@@ -256,7 +258,7 @@ def _is_edited(code: Any) -> bool:
 def _lines(text: str, function: str | None, step: str | None) -> frozenset[int]:
     """The lines of a function, of its step, or of a step of any function that is not inside another."""
     tree, lines = ast.parse(text), text.splitlines()
-    found: set[int] = set()
+    numbers: set[int] = set()
     for node in ast.walk(tree) if function else _outermost(tree):
         if isinstance(node, ast.FunctionDef) and function in (None, node.name):
             current = "0"
@@ -264,8 +266,8 @@ def _lines(text: str, function: str | None, step: str | None) -> frozenset[int]:
                 if comment := STEP.match(lines[number - 1]):
                     current = comment[1]
                 if step in (None, current):
-                    found.add(number)
-    return frozenset(found)
+                    numbers.add(number)
+    return frozenset(numbers)
 
 
 def _outermost(node: ast.AST) -> Iterator[ast.AST]:

@@ -85,7 +85,7 @@ class _RedactedReferences(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         inner = {"__name__": name, "__builtins__": builtins}
         if part.code:
             exec(marshal.loads(base64.b64decode(part.code)), inner)
-        module.__dict__.update({one: inner[one] for one in part.offered})
+        module.__dict__.update({offered: inner[offered] for offered in part.offered})
         module.__dict__["__getattr__"] = functools.partial(
             _withheld, name, part, self._day, self._own
         )

@@ -52,7 +52,7 @@ class Times:
 
     @property
     def in_short(self) -> str:
-        return "+".join(str(one) for one in (self.read, self.write, self.use) if one is not None)
+        return "+".join(str(time) for time in (self.read, self.write, self.use) if time is not None)
 
     @property
     def reading(self) -> int:
@@ -72,9 +72,9 @@ class Times:
 
 def times(day: Day) -> Times:
     """Return how long a day takes, to the next five minutes."""
-    read, use, further = (None if one is None else 5 * round(one / 5) for one in minutes(day))
-    written = TIME.search("".join(_cells(day)[0]["source"]))
-    return Times(read or 0, int(written[1] or written[2]) if written else 0, use, further or 0)
+    read, use, further = (None if value is None else 5 * round(value / 5) for value in minutes(day))
+    match = TIME.search("".join(_cells(day)[0]["source"]))
+    return Times(read or 0, int(match[1] or match[2]) if match else 0, use, further or 0)
 
 
 def minutes(day: Day) -> tuple[float, float | None, float]:
@@ -122,7 +122,7 @@ def _sections(cells: list[dict[str, Any]]) -> Iterator[tuple[str, str, float]]:
             hidden = cell["metadata"].get("jupyter", {}).get("source_hidden")
             lines = 0 if hidden else sum(bool(line.strip()) for line in source.splitlines())
             figures = sum(
-                "image/" in " ".join(one.get("data", ())) for one in cell.get("outputs", ())
+                "image/" in " ".join(output.get("data", ())) for output in cell.get("outputs", ())
             )
             yield act, heading, lines / 8 + 1.5 * figures
 
@@ -134,7 +134,7 @@ def folded(text: str) -> str:
     it is longer, move the end of the fold by hand.
     """
     blocks = re.split(r"\n{2,}", text)
-    for begin in reversed([place for place, block in enumerate(blocks) if OPEN.match(block)]):
+    for begin in reversed([index for index, block in enumerate(blocks) if OPEN.match(block)]):
         end, match = begin + 1, OPEN.match(blocks[begin])
         assert match
         while end < len(blocks) and (OPEN.fullmatch(blocks[end - 1]) or blocks[end - 1][-1] == ":"):
@@ -157,6 +157,8 @@ def faults_of_form(cells: list[str]) -> Iterator[str]:
         if "<details" not in text[begin:end]:
             yield f"no folded answer follows: {text[begin : begin + 80]!r}"
     headings = re.findall(r"^## .*", text, re.MULTILINE)
-    first = next((n for n, one in enumerate(headings) if one.startswith(FURTHER)), len(headings))
-    if any(not one.startswith((FURTHER, SOURCES)) for one in headings[first:]):
+    first = next(
+        (n for n, heading in enumerate(headings) if heading.startswith(FURTHER)), len(headings)
+    )
+    if any(not heading.startswith((FURTHER, SOURCES)) for heading in headings[first:]):
         yield f"a section stands between those called Further and {SOURCES!r}"

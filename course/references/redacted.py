@@ -138,5 +138,5 @@ class _Bare(ast.NodeTransformer):
 def _is_idle(node: ast.stmt, used: set[str]) -> bool:
     """Whether it is an import of names that nothing uses, or a module's docstring."""
     if isinstance(node, ast.Import | ast.ImportFrom):
-        return not {(one.asname or one.name).split(".")[0] for one in node.names} & used
+        return not {(alias.asname or alias.name).split(".")[0] for alias in node.names} & used
     return isinstance(node, ast.Expr)

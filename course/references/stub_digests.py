@@ -25,8 +25,8 @@ def is_untouched(day: Day, path: Path) -> bool:
         data = path.read_bytes()
     except OSError:
         return False
-    known = stub_digests().get(day.stem, [])
-    return digest(data) in (digest(stub_of(day).encode()), *known)
+    older = stub_digests().get(day.stem, [])
+    return digest(data) in (digest(stub_of(day).encode()), *older)
 
 
 def stub_digests() -> dict[str, list[str]]:
@@ -40,5 +40,5 @@ def stub_digests() -> dict[str, list[str]]:
 def note_stub(digests: dict[str, list[str]], day: Day, data: bytes) -> None:
     """Add the digest of a stub that is written, and forget the oldest."""
     now = digest(data)
-    older = [one for one in digests.get(day.stem, []) if one != now]
+    older = [old for old in digests.get(day.stem, []) if old != now]
     digests[day.stem] = [now, *older][:MAX_KEPT]

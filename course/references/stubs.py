@@ -80,20 +80,20 @@ def _without_later(text: str, day: Day) -> str:
     def signature(match: re.Match[str]) -> str:
         head, lines, tail = match[1], match[2].splitlines(), match[3]
         marks = [re.search(r",  # (?:day (\d+)|later)", line) for line in lines]
-        left = [
+        parameters = [
             line.partition(",  # ")[0].strip().rstrip(",")
             for line, mark in zip(lines, marks, strict=True)
             if mark is None or int(mark[1] or len(DAYS)) < day.number
         ]
-        if len(left) == len(lines):
+        if len(parameters) == len(lines):
             return match[0]
-        line = f"{head}{', '.join(left)}{tail.strip()}"
+        line = f"{head}{', '.join(parameters)}{tail.strip()}"
         if len(line) <= WIDTH:
             return line
         indent = tail[: tail.index(")")] + " " * 4
-        if len(line := indent + ", ".join(left)) <= WIDTH:
+        if len(line := indent + ", ".join(parameters)) <= WIDTH:
             return f"{head}\n{line}\n{tail}"
-        return "\n".join([head, *(f"{indent}{parameter}," for parameter in left), tail])
+        return "\n".join([head, *(f"{indent}{parameter}," for parameter in parameters), tail])
 
     return re.sub(
         r"^( *def \w+\()\n((?: +\S.*,.*\n)+)( *\).*:)$", signature, text, flags=re.MULTILINE
@@ -104,7 +104,7 @@ def _base_classes(day: Day) -> set[str]:
     """The names of the classes from which the day's exercises inherit."""
     trees = (ast.parse(definition_text(day, name)) for name in day.exercises)
     classes = (node for tree in trees for node in tree.body if isinstance(node, ast.ClassDef))
-    return {ast.unparse(base) for one in classes for base in one.bases}
+    return {ast.unparse(base) for cls in classes for base in cls.bases}
 
 
 def _attributes(definition: Definition) -> Iterator[str]:
@@ -134,8 +134,8 @@ def _described(definition: Definition, source: str) -> Iterator[str]:
         yield from _summary(definition, 1)
         return
     methods = {node.name: node for node in definition.body if isinstance(node, ast.FunctionDef)}
-    made = methods.get("__init__")
-    yield f"{definition.name}({_arguments(made, source)})" if made else definition.name
+    init = methods.get("__init__")
+    yield f"{definition.name}({_arguments(init, source)})" if init else definition.name
     yield from _summary(definition, 1)
     for name, method in methods.items():
         if name == "forward":
@@ -169,17 +169,17 @@ def _fields(dataclass: ast.ClassDef) -> str:
     """The fields of a dataclass, with their defaults."""
     fields = (node for node in dataclass.body if isinstance(node, ast.AnnAssign))
     return ", ".join(
-        ast.unparse(one.target) + (f"={ast.unparse(one.value)}" if one.value else "")
-        for one in fields
+        ast.unparse(field.target) + (f"={ast.unparse(field.value)}" if field.value else "")
+        for field in fields
     )
 
 
 def _arguments(function: ast.FunctionDef, source: str) -> str:
     """The arguments of a function without their types, or of a method without `self`, as they are written."""
     arguments = copy.deepcopy(function.args)
-    arguments.args = [one for one in arguments.args if one.arg != "self"]
-    for one in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs):
-        one.annotation = None
+    arguments.args = [argument for argument in arguments.args if argument.arg != "self"]
+    for parameter in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs):
+        parameter.annotation = None
 
     def as_written(default: ast.expr) -> ast.expr:
         line = source.splitlines()[default.lineno - 1].encode()  # columns count bytes
@@ -195,7 +195,7 @@ def _stub_of(text: str, contracts: dict[str, Contract] | None = None) -> str:
     text = _with_contracts(_without_private_methods(text), contracts or {})
     tree = ast.parse(text)
     lines, comments = text.splitlines(), _comments(text)
-    kept: list[str] = []
+    output: list[str] = []
     start, _ = span(tree.body[-1])
     position = start
     for function in _innermost_functions(ast.Module(tree.body[-1:], [])):
@@ -203,12 +203,12 @@ def _stub_of(text: str, contracts: dict[str, Contract] | None = None) -> str:
         first = function.body[0]
         signature_end = first.lineno - 1 if body is function.body else first.end_lineno
         assert signature_end is not None and function.end_lineno is not None
-        kept += [lines[n] for n in range(position, signature_end) if n + 1 not in comments]
+        output += [lines[n] for n in range(position, signature_end) if n + 1 not in comments]
         indent = " " * first.col_offset
-        kept += [indent + ast.unparse(node) for node in body if _is_super_init(node)]
-        kept.append(indent + RAISE)
+        output += [indent + ast.unparse(node) for node in body if _is_super_init(node)]
+        output.append(indent + RAISE)
         position = function.end_lineno
-    return "\n".join([*kept, *lines[position:]]) + "\n"
+    return "\n".join([*output, *lines[position:]]) + "\n"
 
 
 def steps_of(day: Day, exercise: str) -> str:
@@ -223,14 +223,14 @@ def _steps_of(text: str, contracts: dict[str, Contract] | None = None) -> str:
     text = _with_contracts(_without_private_methods(text), contracts or {})
     tree, comments = ast.parse(text), _comments(text)
     is_class = isinstance(tree.body[-1], ast.ClassDef)
-    found: list[str] = []
+    blocks: list[str] = []
     for function in _innermost_functions(ast.Module(tree.body[-1:], [])):
         first = function.lineno if is_class else 0
         assert function.end_lineno is not None
         if steps := _steps(comments, first, function.end_lineno):
             title = [f"`{function.name}`:"] if is_class else []
-            found += [*title, "\n".join(steps)]
-    return "\n\n".join(found)
+            blocks += [*title, "\n".join(steps)]
+    return "\n\n".join(blocks)
 
 
 def _with_contracts(text: str, contracts: dict[str, Contract]) -> str:

@@ -54,20 +54,20 @@ def sync(*, write: bool) -> list[Drift]:
     Returns:
         The files that had drifted, and the stubs that someone has begun, marked `theirs`.
     """
-    found: list[Drift] = []
+    drifts: list[Drift] = []
     digests = stub_digests()
     for day in (day for day in DAYS if day.ready):
         if not is_recorded(day):
-            found += [Drift(day.contracts, what, by_hand=True) for what in faults(day)]
-        found += _sync_stub(day, digests, write)
-        found += _sync_solution(day, write)
-        found += _sync_lesson(day, write)
-    found += _sync_readme(write)
+            drifts += [Drift(day.contracts, what, by_hand=True) for what in faults(day)]
+        drifts += _sync_stub(day, digests, write)
+        drifts += _sync_solution(day, write)
+        drifts += _sync_lesson(day, write)
+    drifts += _sync_readme(write)
     if write:
         STUB_DIGESTS.write_text(
             json.dumps(digests, indent=1) + "\n", encoding="utf-8", newline="\n"
         )
-    return found
+    return drifts
 
 
 def _sync_stub(day: Day, digests: dict[str, list[str]], write: bool) -> Iterator[Drift]:
@@ -114,14 +114,14 @@ def _sync_solution(day: Day, write: bool) -> Iterator[Drift]:
         for cell in notebook.cells
         if ANSWER_TAG in cell.metadata.get("tags", [])
     }
-    wanted = answer_cells(day)
-    for name in sorted(set(wanted) ^ set(cells)):
-        why = "no tagged cell is named" if name in wanted else "a tagged cell is no exercise:"
+    expected = answer_cells(day)
+    for name in sorted(set(expected) ^ set(cells)):
+        why = "no tagged cell is named" if name in expected else "a tagged cell is no exercise:"
         yield Drift(day.solution, f"{why} {name or '(no name)'}", by_hand=True)
-    drifted = [name for name in wanted if name in cells and cells[name].source != wanted[name]]
+    drifted = [name for name in expected if name in cells and cells[name].source != expected[name]]
     for name in drifted:
         yield Drift(day.solution, f"its cell for {name} is not the reference's definition")
-        cells[name].source = wanted[name]
+        cells[name].source = expected[name]
     if drifted and write:
         nbformat.write(notebook, day.solution)  # type: ignore[no-untyped-call]
 

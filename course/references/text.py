@@ -63,18 +63,18 @@ def definition_text(day: Day, name: str) -> str:
     """Return the exact source of one exercise of a day, after the source of its parts."""
     home = home_of(day, name)
     names = (*parts_of(home, name), name)
-    return "\n\n".join(home.text(home.definitions[one]) for one in names)
+    return "\n\n".join(home.text(home.definitions[part]) for part in names)
 
 
 def parts_of(source: Reference, name: str) -> list[str]:
     """Return the private definitions with numbered steps that a definition uses: the parts of its
     answer."""
-    found = {name}
-    while more := names_in(source.definitions[one] for one in found) - found:
-        if not (more := {one for one in more if _is_part(source, one)}):
+    parts = {name}
+    while more := names_in(source.definitions[part] for part in parts) - parts:
+        if not (more := {part for part in more if _is_part(source, part)}):
             break
-        found |= more
-    return [one for one in source.definitions if one in found - {name}]
+        parts |= more
+    return [part for part in source.definitions if part in parts - {name}]
 
 
 def _is_part(source: Reference, name: str) -> bool:
@@ -99,7 +99,9 @@ def without(names: Collection[str], source: Reference) -> list[str]:
 
     A definition that is only named as a type is not used.
     """
-    gone = set(names).union(*(parts_of(source, one) for one in names if one in source.definitions))
+    gone = set(names).union(
+        *(parts_of(source, name) for name in names if name in source.definitions)
+    )
     uses = {name: names_in([node], types=False) for name, node in source.definitions.items()}
     while more := {name for name in uses.keys() - gone if uses[name] & gone}:
         gone |= more
@@ -108,15 +110,15 @@ def without(names: Collection[str], source: Reference) -> list[str]:
 
 def names_in(nodes: Iterable[ast.AST], types: bool = True) -> set[str]:
     """Return the names in some code, with or without those in the types of functions."""
-    found: set[str] = set()
+    names: set[str] = set()
     for node in nodes:
         children: Iterable[ast.AST] = ast.iter_child_nodes(node)
         if not types and isinstance(node, ast.FunctionDef):
             children = (child for child in children if child is not node.returns)
         if not types and isinstance(node, ast.arg):
             children = ()
-        found |= {node.id} if isinstance(node, ast.Name) else names_in(children, types)
-    return found
+        names |= {node.id} if isinstance(node, ast.Name) else names_in(children, types)
+    return names
 
 
 @functools.cache
@@ -128,42 +130,46 @@ def used_for(day: Day, names: frozenset[str]) -> set[str]:
         for node in reference(file).tree.body:
             for name in bound_by(node):
                 uses[name] |= names_in([node])
-    found: set[str] = set()
+    reached: set[str] = set()
     waiting = set(names)
     while waiting:
         name = waiting.pop()
-        found.add(name)
-        waiting |= uses.get(name, set()) - found
-    return found
+        reached.add(name)
+        waiting |= uses.get(name, set()) - reached
+    return reached
 
 
 def bound_by(node: ast.stmt) -> set[str]:
     """Return the names that a statement of a module may rebind."""
     if isinstance(node, ast.FunctionDef | ast.ClassDef):
         return {node.name}
-    found = set()
-    for one in ast.walk(node):
-        if isinstance(one, ast.Name) and isinstance(one.ctx, ast.Store):
-            found.add(one.id)
-        elif isinstance(one, ast.FunctionDef | ast.ClassDef):  # under an `if`
-            found.add(one.name)
-        elif isinstance(one, ast.alias):
-            found.add(one.asname or one.name.partition(".")[0])
-    return found
+    names = set()
+    for child in ast.walk(node):
+        if isinstance(child, ast.Name) and isinstance(child.ctx, ast.Store):
+            names.add(child.id)
+        elif isinstance(child, ast.FunctionDef | ast.ClassDef):  # under an `if`
+            names.add(child.name)
+        elif isinstance(child, ast.alias):
+            names.add(child.asname or child.name.partition(".")[0])
+    return names
 
 
 def made_of(file: str, name: str) -> set[tuple[str, str]]:
     """Return the definitions that a definition consists of, including itself, each with its file, even
     if imported from other references."""
-    files = {module_of(one): one for day in DAYS for one in day.references}
-    found: set[tuple[str, str]] = set()
+    files = {
+        module_of(reference_file): reference_file
+        for day in DAYS
+        for reference_file in day.references
+    }
+    parts: set[tuple[str, str]] = set()
     waiting = [(file, name)]
     while waiting:
         here, name = waiting.pop()
         source = reference(here)
-        if (here, name) in found or name not in source.definitions:
+        if (here, name) in parts or name not in source.definitions:
             continue
-        found.add((here, name))
+        parts.add((here, name))
         imported = {
             alias.asname or alias.name: (files[node.module], alias.name)
             for node in source.tree.body
@@ -171,8 +177,8 @@ def made_of(file: str, name: str) -> set[tuple[str, str]]:
             for alias in node.names
         }
         used = names_in([source.definitions[name]])
-        waiting += [imported.get(one, (here, one)) for one in used]
-    return found
+        waiting += [imported.get(used_name, (here, used_name)) for used_name in used]
+    return parts
 
 
 def span(node: ast.stmt) -> tuple[int, int]:
@@ -193,37 +199,39 @@ def import_lines(day: Day, private: bool = True) -> str:
         private: whether to import private helpers, too, which only refuse bad arguments and are not
             part of an answer.
     """
-    wanted: set[str] = set()
+    needed: set[str] = set()
     for name in day.exercises:
-        wanted |= names_used(day, name)
-    kept: list[str] = []
+        needed |= names_used(day, name)
+    lines: list[str] = []
     earlier: list[str] = []
     for file in day.references:
         for node in reference(file).tree.body:
-            kept += import_of(node, wanted)
-        found = [
+            lines += import_of(node, needed)
+        definitions = [
             name
             for name in reference(file).definitions
-            if name in wanted
+            if name in needed
             and name not in day.exercises
             and (private or not name.startswith("_"))
         ]
-        if found:
-            earlier.append(f"from {reference(file).module} import {', '.join(sorted(found))}\n")
-    return "".join(_merged(dict.fromkeys([*kept, *earlier])))
+        if definitions:
+            earlier.append(
+                f"from {reference(file).module} import {', '.join(sorted(definitions))}\n"
+            )
+    return "".join(_merged(dict.fromkeys([*lines, *earlier])))
 
 
 def _merged(lines: Iterable[str]) -> list[str]:
     """Import statements, those of names from one module as one."""
     names: dict[str, list[str]] = {}
     for line in lines:
-        statement, _, asked = line.rstrip("\n").partition(" import ")
-        names.setdefault(statement, []).extend(name for name in asked.split(", ") if name)
+        statement, _, imported = line.rstrip("\n").partition(" import ")
+        names.setdefault(statement, []).extend(name for name in imported.split(", ") if name)
     return [
-        f"{statement} import {', '.join(sorted(set(asked), key=_place))}\n"
-        if asked
+        f"{statement} import {', '.join(sorted(set(members), key=_place))}\n"
+        if members
         else statement + "\n"
-        for statement, asked in names.items()
+        for statement, members in names.items()
     ]
 
 
@@ -237,18 +245,16 @@ def names_used(day: Day, name: str) -> set[str]:
     parts."""
     home = home_of(day, name)
     parts = parts_of(home, name)
-    used = names_in(home.definitions[one] for one in (*parts, name))
+    used = names_in(home.definitions[part] for part in (*parts, name))
     return used - set(parts) - set(dir(builtins))
 
 
-def import_of(node: ast.stmt, wanted: set[str]) -> list[str]:
+def import_of(node: ast.stmt, names: set[str]) -> list[str]:
     """Return the part of an import statement that binds wanted names, as lines; nothing for other
     statements."""
     if not isinstance(node, ast.Import | ast.ImportFrom):
         return []
-    aliases = [
-        alias for alias in node.names if (alias.asname or alias.name.split(".")[0]) in wanted
-    ]
+    aliases = [alias for alias in node.names if (alias.asname or alias.name.split(".")[0]) in names]
     if not aliases:
         return []
     if isinstance(node, ast.Import):

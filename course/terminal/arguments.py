@@ -27,37 +27,37 @@ class Device(enum.StrEnum):
     practice = "practice"
 
 
-def day_argument(asked: str) -> Day:
+def day_argument(text: str) -> Day:
     """Return the available day that was typed."""
     with _usage_errors():
-        return _there(find_day(asked))
+        return _there(find_day(text))
 
 
-def are_days(asked: str) -> bool:
+def are_days(text: str) -> bool:
     """Return whether the argument names days by number, such as `1`, `day08` or `8-14`."""
-    return bool(re.fullmatch(r"(day)?\d[\d,-]*", asked))
+    return bool(re.fullmatch(r"(day)?\d[\d,-]*", text))
 
 
 def complete_day(incomplete: str) -> list[tuple[str, str]]:
     """Return the days whose number begins with this text, with their titles, for shell completion."""
-    known = ((str(day.number), day.title) for day in DAYS)
-    return [(number, title) for number, title in known if number.startswith(incomplete)]
+    days = ((str(day.number), day.title) for day in DAYS)
+    return [(number, title) for number, title in days if number.startswith(incomplete)]
 
 
 class Days(tuple[Day, ...]):
     """One day, or a range of days."""
 
 
-def days_argument(asked: str) -> Days:
+def days_argument(text: str) -> Days:
     """Return the available days that were typed."""
     with _usage_errors():
-        return Days(map(_there, find_days(asked)))
+        return Days(map(_there, find_days(text)))
 
 
-def listed_days(asked: str) -> list[Day]:
+def listed_days(text: str) -> list[Day]:
     """Return the available days that a list such as `1-3,8` names, each once, in order."""
-    wanted = days_argument(asked)
-    return [day for day in DAYS if day in wanted]
+    chosen = days_argument(text)
+    return [day for day in DAYS if day in chosen]
 
 
 def in_plain_words(parameter: Any) -> Any:

@@ -70,19 +70,19 @@ class Answer:
     def name(self) -> str:
         return Path(self.shown).name
 
-    def raised(self, said: Raised, stub: str) -> Raised:
+    def raised(self, reported: Raised, stub: str) -> Raised:
         """Return an exception that a worker reports, as far as the worker is trusted."""
         if self.data is None:
-            return said
+            return reported
         try:
-            return closed_raised(said, source_in(self.data, self.name), stub)
+            return closed_raised(reported, source_in(self.data, self.name), stub)
         except Unreadable:
-            return closed_raised(said, "", stub)
+            return closed_raised(reported, "", stub)
 
-    def unreadable(self, said: str) -> str:
+    def unreadable(self, reported: str) -> str:
         """Return why the file cannot be read, as the worker or this process found it."""
         if self.data is None:
-            return said
+            return reported
         try:
             source_in(self.data, self.name)
         except Unreadable as error:
@@ -198,7 +198,9 @@ class AnswerRun:
             "thoroughly": self._doubted is not None,
             "answer": self._answer.path,
             "shown": self._answer.shown,
-            "stubs": {one.stem: stub_of(one) for one in DAYS if one == day or is_recorded(one)},
+            "stubs": {
+                other.stem: stub_of(other) for other in DAYS if other == day or is_recorded(other)
+            },
             "references": redacted_references(day),
             "listen": list(self._answer.listen),
             "seed": self._judge.seed,
@@ -216,9 +218,9 @@ class AnswerRun:
             worker.hearing(BACKSTOP, WAITING, self._sleeping)
         )
         self._loaded = True
-        asked = set(self._asked())
+        requested = set(self._asked())
         self._note_loading(loaded)
-        while waiting := [name for name in self._left if name in asked]:
+        while waiting := [name for name in self._left if name in requested]:
             if self._is_over():
                 break
             self._running = Running(waiting[0], time.monotonic())
@@ -232,11 +234,11 @@ class AnswerRun:
                 raise WorkerStopped(GIBBERISH) from error
             if name not in waiting:
                 raise WorkerStopped(GIBBERISH)
-            seen = CheckRun(observation, problem, damaged)
+            run = CheckRun(observation, problem, damaged)
             shown = self._showable(problem) if problem else None
             seconds = time.monotonic() - self._running.since
             exercise = self._left[name].exercise
-            self._settle(name, Attempt(seen, seconds=seconds, shown=shown))
+            self._settle(name, Attempt(run, seconds=seconds, shown=shown))
             self._note_called(message.get("called"))
             if message.get("lost_gpu") is True:  # the other checks need a process that has one
                 worker.end()
@@ -251,8 +253,8 @@ class AnswerRun:
         """Settle the checks that cannot run because of how the file loaded."""
         self.as_new = self.as_new and loaded.get("as_new") is True
         if "unreadable" in loaded:
-            told = self._answer.unreadable(str(loaded["unreadable"])[:1000])
-            self._settle_all("error", told)
+            reason = self._answer.unreadable(str(loaded["unreadable"])[:1000])
+            self._settle_all("error", reason)
         elif "raised" in loaded:
             try:
                 problem = self._showable(raised_from(loaded["raised"]))
@@ -283,13 +285,13 @@ class AnswerRun:
             words = f"Day {self._judge.day.number} builds on an earlier day. {what}"
             self._settle(check.name, Attempt(None, status, words))
 
-    def _showable(self, said: Raised) -> Raised:
+    def _showable(self, reported: Raised) -> Raised:
         """Return an exception as it may be shown."""
-        told = self._answer.raised(said, stub_of(self._judge.day))
+        shown = self._answer.raised(reported, stub_of(self._judge.day))
         in_sandbox = self._answer.data is not None
-        if in_sandbox and not self._judge.day.uses_torch and lacks_torch(said):
-            return replace(told, kind="ImportError", message=NO_TORCH)
-        return told
+        if in_sandbox and not self._judge.day.uses_torch and lacks_torch(reported):
+            return replace(shown, kind="ImportError", message=NO_TORCH)
+        return shown
 
     def _stopped(self, stop: WorkerStopped) -> None:
         """Settle the check that was running; the others run in a new worker."""
@@ -298,7 +300,7 @@ class AnswerRun:
             if self._lost > MAX_LOST:
                 raise NotStarted(str(stop))
             return
-        name = next(one for one in self._asked() if one in self._left)
+        name = next(candidate for candidate in self._asked() if candidate in self._left)
         if isinstance(stop, TimedOut) and not isinstance(stop, Overran) and name != self._doubted:
             self._doubted = name
             return
@@ -329,10 +331,10 @@ class AnswerRun:
         self._stops[exercise] = self._stops.get(exercise, 0) + 1
         if self._stops[exercise] >= most:
             before = "a check" if most == 1 else f"{most} checks"
-            told = f"Not run, because {before} of `{exercise}` ended the same way: {why}"
+            message = f"Not run, because {before} of `{exercise}` ended the same way: {why}"
             for other in list(self._left.values()):
                 if other.exercise == exercise:
-                    self._settle(other.name, Attempt(None, status, told))
+                    self._settle(other.name, Attempt(None, status, message))
 
     def _settle(self, name: str, attempt: Attempt) -> None:
         self._attempts[name] = attempt

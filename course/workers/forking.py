@@ -125,12 +125,12 @@ class ServerClient:
         replies, stdout = os.pipe()
         prints, stderr = os.pipe()
         report, reporting = os.pipe()
-        asked = json.dumps({"torch_on": torch_on, "serving": serving}).encode()
+        request = json.dumps({"torch_on": torch_on, "serving": serving}).encode()
         forked = Forked(
             os.fdopen(requests, "wb"), os.fdopen(replies, "rb"), os.fdopen(prints, "rb"), report
         )
         try:
-            socket.send_fds(self._channel, [asked], [stdin, stdout, stderr, reporting])
+            socket.send_fds(self._channel, [request], [stdin, stdout, stderr, reporting])
         except OSError as error:
             forked.close()
             raise NoServer from error
@@ -218,12 +218,12 @@ def end_family(process: psutil.Process) -> None:
 
 def _signature() -> tuple[tuple[str, int, int], ...]:
     """The course's own files as they are now: a server that has imported others is out of date."""
-    found = []
+    signature = []
     for path in _code():
         with contextlib.suppress(OSError):
             status = path.stat()
-            found.append((str(path), status.st_mtime_ns, status.st_size))
-    return tuple(found)
+            signature.append((str(path), status.st_mtime_ns, status.st_size))
+    return tuple(signature)
 
 
 @functools.cache

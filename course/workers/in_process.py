@@ -36,21 +36,21 @@ def check_here(definitions: Sequence[Any], number: int | None) -> None:
         for check in checks
     }
     result = DayResult(day, tuple(judge.results(attempts)))
-    there = _there(judge, answer, result)
-    _show(replace(result, checks=(*result.checks, *there)))
+    practice_results = _there(judge, answer, result)
+    _show(replace(result, checks=(*result.checks, *practice_results)))
     judge.keep()
 
 
 def _refuse_what_defines_nothing(definitions: Sequence[Any], number: int | None) -> None:
     """`check(1)` is what `course check 1` looks like from here: the message says what to write instead."""
-    wrong = [one for one in definitions if not callable(one)]
+    wrong = [definition for definition in definitions if not callable(definition)]
     if definitions and not wrong:
         return
-    asked = wrong[0] if wrong and type(wrong[0]) is int else number
-    day = next((day for day in DAYS if day.number == asked), DAYS[0])
-    given = f", got {wrong[0]!r:.{MAX_SHOWN_LENGTH}}" if wrong else ""
+    day_number = wrong[0] if wrong and type(wrong[0]) is int else number
+    day = next((day for day in DAYS if day.number == day_number), DAYS[0])
+    got = f", got {wrong[0]!r:.{MAX_SHOWN_LENGTH}}" if wrong else ""
     raise ValueError(
-        f"check() takes the functions or classes that you wrote in this notebook{given}. For day "
+        f"check() takes the functions or classes that you wrote in this notebook{got}. For day "
         f"{day.number}: check({', '.join(day.exercises)}, day={day.number}). To check the file "
         f"exercises/{day.stub.name}, run `course check {day.number}` in a terminal."
     )
@@ -72,11 +72,11 @@ def _judge(day: Day) -> Judge:
 
 def _file(answer: SimpleNamespace, check: Outline) -> str | None:
     """Where the answer was written; a class says so by its methods alone where it comes from a cell."""
-    written = getattr(answer, check.exercise)
-    if inspect.isclass(written):
-        written = next(filter(inspect.isfunction, vars(written).values()), None)
+    definition = getattr(answer, check.exercise)
+    if inspect.isclass(definition):
+        definition = next(filter(inspect.isfunction, vars(definition).values()), None)
     try:
-        return inspect.getsourcefile(written)
+        return inspect.getsourcefile(definition)
     except (TypeError, OSError):
         return None
 
@@ -95,20 +95,23 @@ def _day_of(names: Sequence[str], number: int | None) -> Day:
         )
     if number is None:
         raise ValueError(f"no day asks for {what}")
-    wanted = next((", ".join(day.exercises) for day in DAYS if day.number == number), "nothing")
-    raise ValueError(f"day {number} does not ask for {what}, but for {wanted}")
+    exercises = next((", ".join(day.exercises) for day in DAYS if day.number == number), "nothing")
+    raise ValueError(f"day {number} does not ask for {what}, but for {exercises}")
 
 
 def _there(judge: Judge, answer: SimpleNamespace, result: DayResult) -> list[CheckResult]:
     """Check what passes on the CPU on the practice GPU, too. Returns what fails there."""
     if judge.day.uses_torch and _has_gpu():
         return []  # torch takes the practice GPU for the accelerator from then on, and breaks on the real one
-    there, passed = judge.practice, {one.name for one in result.checks if one.status == "passed"}
-    again = [check for check in there.checks if check.name in passed] if there else []
-    if there is None or not again:
+    practice, passed = (
+        judge.practice,
+        {check.name for check in result.checks if check.status == "passed"},
+    )
+    again = [check for check in practice.checks if check.name in passed] if practice else []
+    if practice is None or not again:
         return []
-    seen = {check.name: there.truth.run(check, answer, _file(answer, check)) for check in again}
-    results = there.results({name: Attempt(one) for name, one in seen.items()})
+    runs = {check.name: practice.truth.run(check, answer, _file(answer, check)) for check in again}
+    results = practice.results({name: Attempt(run) for name, run in runs.items()})
     return [check for check in results if check.went_wrong]
 
 
@@ -145,9 +148,9 @@ class Verdict:
 
     def __init__(self, result: DayResult) -> None:
         self._result = result
-        told = [*[check for check in result.core if check.went_wrong], *result.invitations]
-        self._first = {check.exercise: check for check in reversed(told)}
-        self._others = [check for check in told if check not in self._first.values()]
+        checks = [*[check for check in result.core if check.went_wrong], *result.invitations]
+        self._first = {check.exercise: check for check in reversed(checks)}
+        self._others = [check for check in checks if check not in self._first.values()]
         self._passed = [check.name for check in result.checks if check.status == "passed"]
 
     def __repr__(self) -> str:
@@ -211,8 +214,8 @@ def _parts(check: CheckResult) -> tuple[str, str, str]:
     """The name of a known mistake, what to tell of it, and the rest of a message."""
     if check.misconception is None:
         return "", "", check.message
-    told, _, detail = check.message.partition("\n")
-    return check.misconception, told.replace(" • ", "\n• "), detail
+    diagnosis, _, detail = check.message.partition("\n")
+    return check.misconception, diagnosis.replace(" • ", "\n• "), detail
 
 
 def _again(day: Day, check: CheckResult) -> str:

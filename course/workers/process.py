@@ -133,8 +133,8 @@ class Channel:
 
     def make_room(self) -> None:
         """Reset the limit of printed text for the next request."""
-        for one in self._printed:
-            one.room = _Printed.MAX_BYTES
+        for stream in self._printed:
+            stream.room = _Printed.MAX_BYTES
 
     def stop_if_overran(self) -> None:
         """Report that the learner's code took too long, and end, unless it has just finished."""
@@ -164,10 +164,10 @@ class _Printed(io.RawIOBase):
         size = len(data)
         if self.room > 0:
             with CLOCK.stopped():
-                left = memoryview(data)[: self.room]
-                self.room -= len(left)
-                while left:
-                    left = left[os.write(self._file, left) :]
+                remaining = memoryview(data)[: self.room]
+                self.room -= len(remaining)
+                while remaining:
+                    remaining = remaining[os.write(self._file, remaining) :]
         return size
 
 
@@ -240,22 +240,22 @@ def _observe(request: dict[str, Any], before: ProcessSnapshot, send: Send) -> No
             send(message | lacking | {"as_new": as_new})
             if answer is None or lacking:
                 return
-            wanted = set(request["names"])
+            names = set(request["names"])
             for check in checks:
-                if check.name in wanted and all(hasattr(answer, name) for name in check.uses):
-                    seen = see(
+                if check.name in names and all(hasattr(answer, name) for name in check.uses):
+                    run = see(
                         check, answer, request["seed"], request["device"], file=request["shown"]
                     )
-                    told = {
+                    reply = {
                         "check": check.name,
-                        "raised": asdict(seen.raised) if seen.raised else None,
-                        "damaged": seen.damaged,
-                        "lost_gpu": has_lost_gpu(seen.exception),
+                        "raised": asdict(run.raised) if run.raised else None,
+                        "damaged": run.damaged,
+                        "lost_gpu": has_lost_gpu(run.exception),
                         "called": trace.so_far(),
                         "seconds": CLOCK.seconds,
                     }
-                    send(told, seen.observation)
-                    if told["lost_gpu"]:
+                    send(reply, run.observation)
+                    if reply["lost_gpu"]:
                         return
 
 

@@ -87,14 +87,14 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
     if check.name in (skipped := judge.skipped()):
         pytest.skip(skipped[check.name].message)
     module, file = _load(day, config.getoption("answers"), check)
-    seen = judge.truth.run(check, module, file)
-    if seen.exception is not None and seen.raised is not None and not seen.raised.not_started:
-        raise seen.exception
-    attempts = {check.name: Attempt(seen)}
+    run = judge.truth.run(check, module, file)
+    if run.exception is not None and run.raised is not None and not run.raised.not_started:
+        raise run.exception
+    attempts = {check.name: Attempt(run)}
     # A diagnosis rests on all that the exercise's checks see.
-    if not judge.truth.accepts(check, seen):
-        others = [other for other in judge.checks if other.exercise == check.exercise]
-        attempts = {other.name: Attempt(judge.truth.run(other, module, file)) for other in others}
+    if not judge.truth.accepts(check, run):
+        checks = [other for other in judge.checks if other.exercise == check.exercise]
+        attempts = {other.name: Attempt(judge.truth.run(other, module, file)) for other in checks}
     [result] = [result for result in judge.results(attempts) if result.name == check.name]
     if result.status == "not_started":
         pytest.skip(f"not started: {result.message}")

@@ -67,11 +67,11 @@ class ForkServer:
     def serve(self) -> NoReturn:
         """Serve until the other end of the socket is closed."""
         while True:
-            asked = self._channel.fileno()
-            ready, _, _ = select.select([asked, self._ended], [], [])
+            channel = self._channel.fileno()
+            ready, _, _ = select.select([channel, self._ended], [], [])
             if self._ended in ready:
                 self._report()
-            if asked in ready:
+            if channel in ready:
                 data, files = self._request()
                 if not data:
                     self._end_all()
@@ -110,8 +110,8 @@ class ForkServer:
             self._channel.close()
             for file in (*files, *self._reports.values(), self._ended, self._wake):
                 os.close(file)
-            asked = json.loads(data)
-            process.main(asked["torch_on"], asked["serving"], forked=True)
+            request = json.loads(data)
+            process.main(request["torch_on"], request["serving"], forked=True)
             code = 0
         except BaseException:  # whatever it is, it must not get into the server's loop
             sys.excepthook(*sys.exc_info())

@@ -227,8 +227,8 @@ class Worker:
                 spent, waited = self.computed - computed, looked - since
                 if spent > computing or waited > waiting or self.slept - slept > sleeping:
                     self.end()
-                    told = computing if spent > computing else round(waited)
-                    raise TimedOut(TOO_LONG.format(told)) from None
+                    limit = computing if spent > computing else round(waited)
+                    raise TimedOut(TOO_LONG.format(limit)) from None
                 yield
                 continue
             try:
@@ -332,12 +332,12 @@ def thread_states(process: int) -> Iterator[str]:
 
 def is_asleep(states: Iterable[str]) -> bool:
     """Whether no thread has anything to compute, or was kept from it; never so where nothing is known."""
-    known = False
+    is_known = False
     for state in states:
         if state in "RT":
             return False
-        known = True
-    return known
+        is_known = True
+    return is_known
 
 
 def seconds(process: psutil.Process | None) -> float:

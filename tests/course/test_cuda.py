@@ -80,7 +80,7 @@ def test_accepted_answer_passes(day, path):
 def test_mistake_about_devices_is_caught_and_named(day, wrong):
     """The practice GPU is held to the same in `test_days.py`."""
     judge = judge_of(day)
-    seen = {check.name: Attempt(judge.truth.wrong(check, wrong).seen) for check in judge.checks}
+    seen = {check.name: Attempt(judge.truth.wrong(check, wrong).run) for check in judge.checks}
     failed = failures(judge.results(seen))
     of_its_own = [one for one in failed if one.exercise == wrong.definition]
     assert {one.misconception for one in of_its_own} == {wrong.id}

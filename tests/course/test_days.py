@@ -141,7 +141,7 @@ def each_wrong(at_once):
 def failures_of(day, wrong):
     """The verdicts on a known wrong answer that are bad ones."""
     judge = judge_of(day)
-    seen = {check.name: Attempt(judge.truth.wrong(check, wrong).seen) for check in judge.checks}
+    seen = {check.name: Attempt(judge.truth.wrong(check, wrong).run) for check in judge.checks}
     results = judge.results(seen)
     return [result for result in results if result.status in ("failed", "error")]
 
@@ -167,7 +167,7 @@ def test_what_known_mistakes_raise_can_be_told(day):
     judge = judge_of(day)
     truth = judge.truth
     wrong = [truth.wrong(check, one) for check in judge.checks for one in truth.misconceptions]
-    raised = [one.seen.raised for one in wrong]
+    raised = [one.run.raised for one in wrong]
     said = {one.message.partition("\n")[0] for one in raised if one}
     assert not {pattern(words) for words in said if words} - known()
 
@@ -218,7 +218,7 @@ def test_mistake_about_devices_is_caught_and_named(day, wrong):
     module = wrong.module(day)
     own = [check for check in judge.checks if check.exercise == wrong.definition]
     assert all(judge.truth.passes(check, module) for check in own)
-    seen = {check.name: Attempt(there.truth.wrong(check, wrong).seen) for check in there.checks}
+    seen = {check.name: Attempt(there.truth.wrong(check, wrong).run) for check in there.checks}
     failed = [one for one in there.results(seen) if one.status in ("failed", "error")]
     of_its_own = [result for result in failed if result.exercise == wrong.definition]
     assert of_its_own

@@ -39,8 +39,8 @@ def test_every_lesson_ends_with_three_questions(day):
     found = recalling.questions(day)
     assert len(found) == 3
     for question in found:
-        assert len(question.asked) > 30 and question.answer
-        assert not set("$\\{}") & set((question.asked + question.answer).replace(r"\_", ""))
+        assert len(question.text) > 30 and question.answer
+        assert not set("$\\{}") & set((question.text + question.answer).replace(r"\_", ""))
 
 
 def test_formulas_are_plain_text():
@@ -84,7 +84,7 @@ def test_answers_are_folded_until_they_are_asked_for(capsys):
     printed = []
     recalling.ask(DAYS[24], console(), lambda: printed.append(capsys.readouterr().out))
     for number, question in enumerate(recalling.questions(DAYS[24])):
-        assert question.asked.split()[0] in printed[number]
+        assert question.text.split()[0] in printed[number]
         assert question.answer[:30] not in printed[number]
     assert len(printed) == 3 and "The weights are 1,557.6 million" in capsys.readouterr().out
 

@@ -195,7 +195,7 @@ def cases(draw):
     number = draw(st.sampled_from([1, 2, 3, 8, 17, 21, 22]))
     judge = judge_of(number, draw(st.sampled_from(Feedback)))
     check = draw(st.sampled_from(judge.checks[:6]))
-    observation = dict(judge.truth.right(check).seen.observation)
+    observation = dict(judge.truth.right(check).run.observation)
     for path in draw(st.lists(st.sampled_from(sorted(observation)), min_size=1, max_size=2)):
         observation[path] = draw(like(observation[path]) | any_array | any_word)
     if draw(st.integers(0, 4)) == 0:
@@ -224,7 +224,7 @@ def test_odd_observations_are_judged(case, damaged, raised):
     [result] = search.diagnosed(verdicts)
     assert result.status in STATUSES
     assert len(result.message) < 50_000
-    wanted = judge.truth.right(check).seen.observation
+    wanted = judge.truth.right(check).run.observation
     if result.status == "passed":
         assert raised is None and not damaged
         assert {path: kind_of(leaf) for path, leaf in arrived.items()} == {

@@ -390,10 +390,10 @@ def test_a_search_can_be_left_and_gone_on_with(search, monkeypatch):
     """When patience is at its end nothing is told; whoever goes on finds what there is to find."""
     monkeypatch.setattr(diagnosis, "PATIENCE", 0.0)
     assert not search.look()
-    assert search.told == {}
+    assert search.diagnoses == {}
     monkeypatch.setattr(diagnosis, "PATIENCE", float("inf"))
     assert search.look()
-    assert {one.id for one in search.told["attention"]} == {"not_scaled", "mask_ignored"}
+    assert {one.id for one in search.diagnoses["attention"]} == {"not_scaled", "mask_ignored"}
 
 
 @pytest.mark.parametrize("kind", [*diagnosis.NAMELESS, *diagnosis.SLIPS])
@@ -403,7 +403,7 @@ def test_a_line_that_cannot_run_is_not_searched(kind):
     slip = Raised(kind, "name 'quary' is not defined", [(3, "attention", "quary")])
     attempts = {check.name: Attempt(CheckRun({}, slip)) for check in judge.checks}
     search = judge.search(attempts, judge.verdicts(attempts))
-    assert search.wanted == (kind in diagnosis.SLIPS)
+    assert search.needed == (kind in diagnosis.SLIPS)
     search.look_in_batch()
     assert search.runs == 0
     assert search.done
@@ -417,7 +417,7 @@ def test_a_batch_looks_as_long_on_every_machine(search, monkeypatch):
     assert not search.done
     monkeypatch.setattr(diagnosis, "MAX_RUNS", 300)
     search.look_in_batch()
-    assert {one.id for one in search.told["attention"]} == {"not_scaled", "mask_ignored"}
+    assert {one.id for one in search.diagnoses["attention"]} == {"not_scaled", "mask_ignored"}
 
 
 def test_a_batch_has_no_more_runs_than_are_left(search, monkeypatch):

@@ -270,7 +270,7 @@ def test_a_judge_observes_nothing_twice(cache, monkeypatch):
     for check in second.checks:
         theirs, ours = first.truth.right(check), second.truth.right(check)
         assert theirs.tolerance == ours.tolerance
-        assert second.truth.accepts(check, theirs.seen)
+        assert second.truth.accepts(check, theirs.run)
 
 
 def test_what_a_search_has_tried_is_not_tried_anew(cache):
@@ -300,7 +300,7 @@ def test_a_recording_has_fewer_digits_of_wrong_answers():
     right = truth.ExpectedRun(CheckRun(flatten({"y": np.zeros(5)})), {}, defaultdict(float))
     run = truth.WrongAnswerRun(seen, True, lambda: truth._with_tolerance(right, seen))
     rounded = truth._rounded(run, right)
-    near = rounded.seen.observation
+    near = rounded.run.observation
     assert not np.array_equal(near["y"].value, values, equal_nan=True)
     assert near["z"].value.dtype == np.float32
     assert np.isfinite(near["z"].value).all()
@@ -316,5 +316,5 @@ def test_a_recording_keeps_the_digits_in_which_a_mistake_lies():
     seen = CheckRun(flatten({"y": values.astype(np.float32).astype(np.float64)}))
     run = truth.WrongAnswerRun(seen, True, lambda: truth._with_tolerance(right, seen))
     near = truth._rounded(run, right)
-    assert np.array_equal(near.seen.observation["y"].value, seen.observation["y"].value)
+    assert np.array_equal(near.run.observation["y"].value, seen.observation["y"].value)
     assert not matches(CheckRun(flatten({"y": values * (1 + 1e-7)})), near.expected)

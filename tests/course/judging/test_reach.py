@@ -55,9 +55,9 @@ def test_it_is_not_run(tmp_path, monkeypatch):
     run = truth.run(check, both)
     monkeypatch.setattr(truths, "see", None)
     assert truth.together(check, (shown, hidden)) is alone
-    assert truths._same(alone.seen, run)
+    assert truths._same(alone.run, run)
     assert not truth.wrong(check, hidden).fails
-    assert truth.wrong(check, hidden).expected.seen == right.seen
+    assert truth.wrong(check, hidden).expected.run == right.run
 
 
 def test_tolerances_wait_until_a_mistake_makes_a_difference(tmp_path, monkeypatch):

@@ -64,7 +64,7 @@ def test_what_raises_on_the_cpu_is_not_run_on_a_gpu(monkeypatch, tmp_path):
         there.right(outline)
         for one in there.misconceptions:
             ran.clear()
-            fails = there.wrong(outline, one).seen.raised is not None
+            fails = there.wrong(outline, one).run.raised is not None
             once = [("cpu", True)] if fails else [("cpu", False), ("cuda", False)]
             assert ran == (once if may_show(one, outline, day) else [])
             outcomes.add(fails)
