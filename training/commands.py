@@ -172,8 +172,18 @@ def train(
     program: Program = context.obj
     with program.refusals(quiet=follows()):
         if task == "grpo":
-            others = (config, epochs, optimizer, data, source, target, answers, devices, data_dir)
-            if any(others) or device not in ("auto", "cpu"):
+            unsupported = (
+                config,
+                epochs,
+                optimizer,
+                data,
+                source,
+                target,
+                answers,
+                devices,
+                data_dir,
+            )
+            if any(unsupported) or device not in ("auto", "cpu"):
                 raise Refused(
                     "course train grpo takes --from RUN, --task sums, --set, --steps, --seed, --out and "
                     "--resume"
@@ -185,7 +195,7 @@ def train(
             raise Refused(f"--task is for course train grpo, got task {task}")
         from training.launch import options, start  # torch takes a second to import
 
-        asked = options.request_from(
+        request = options.request_from(
             task,
             changes or [],
             {
@@ -206,7 +216,7 @@ def train(
             data_dir=data_dir,
             provider=program.provider,
         )
-        raise typer.Exit(start.run(program, asked, devices))
+        raise typer.Exit(start.run(program, request, devices))
 
 
 def _grpo(

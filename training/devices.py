@@ -85,29 +85,29 @@ def peak_flops_of(name: str) -> float | None:
     )
 
 
-def pick(asked: str) -> torch.device:
+def pick(name: str) -> torch.device:
     """Return the device of this name; `auto` is a GPU if there is one.
 
     Raises:
         Refused: this machine has no such device.
     """
-    if asked == "auto":
+    if name == "auto":
         for kind in ("cuda", "mps"):
             if _count(kind):
                 return torch.device(kind)
         return torch.device("cpu")
     try:
-        device = torch.device(asked)
+        device = torch.device(name)
     except RuntimeError:
         device = torch.device("meta")
-    there = _count(device.type)
-    if there <= (device.index or 0):
-        found = ", ".join(
+    count = _count(device.type)
+    if count <= (device.index or 0):
+        available = ", ".join(
             kind + (f" (0 to {_count(kind) - 1})" if kind == "cuda" else "")
             for kind in ("cpu", "cuda", "mps")
             if _count(kind)
         )
-        raise Refused(f"device must be one of this machine's, {found}, got {asked!r}")
+        raise Refused(f"device must be one of this machine's, {available}, got {name!r}")
     return device
 
 
@@ -128,9 +128,9 @@ def restarts() -> int:
 
 
 @contextlib.contextmanager
-def process_context(asked: str) -> Iterator[ProcessContext]:
+def process_context(name: str) -> Iterator[ProcessContext]:
     """Set up this process, and the process group if there are several processes."""
-    device = pick(asked)
+    device = pick(name)
     if not under_torchrun():
         yield ProcessContext(device)
         return

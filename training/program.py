@@ -59,9 +59,9 @@ class Program:
 
     def refuse(self, error: Refused) -> None:
         """Print an error."""
-        told = self.safe(str(error))
-        told.stylize("failed")
-        self.console(stderr=True).print(told, soft_wrap=True)
+        text = self.safe(str(error))
+        text.stylize("failed")
+        self.console(stderr=True).print(text, soft_wrap=True)
 
 
 def follows() -> bool:

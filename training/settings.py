@@ -227,12 +227,12 @@ def from_yaml(text: bytes | str, path: Path) -> Settings:
         Refused: the text is not YAML, a key is unknown, or a value is not allowed.
     """
     try:
-        found = yaml.safe_load(text)
+        entries = yaml.safe_load(text)
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise Refused(f"{path} is not valid YAML: {' '.join(str(error).split())}") from error
-    if not isinstance(found, dict):
+    if not isinstance(entries, dict):
         raise Refused(f"{path} must contain settings, one `key: value` per line")
-    renamed = {RENAMED.get(key, str(key)): value for key, value in found.items()}
+    renamed = {RENAMED.get(key, str(key)): value for key, value in entries.items()}
     try:
         return Settings(**{key: _typed(key, value, Settings) for key, value in renamed.items()})
     except TypeError as error:
@@ -305,20 +305,20 @@ def _typed(key: str, value: Any, of: type) -> Any:
         raise Refused(
             f"There is no setting {key!r} (did you mean {near!r}?): {explained} explains every setting"
         )
-    wanted = types[key]
-    if isinstance(value, str) and wanted is float:
+    kind = types[key]
+    if isinstance(value, str) and kind is float:
         try:
             return float(value)  # YAML reads 1e-3 as a string, because it has no point
         except ValueError:
             pass
-    if wanted is float and isinstance(value, int) and not isinstance(value, bool):
+    if kind is float and isinstance(value, int) and not isinstance(value, bool):
         return float(value)
-    if wanted is str and value is None:
+    if kind is str and value is None:
         return ""
-    if wanted is str and key in ("source", "target") and value is False:
+    if kind is str and key in ("source", "target") and value is False:
         return "no"  # Norwegian, which YAML reads as false
-    if type(value) is not wanted:
-        raise Refused(f"{key} must be {_WORDS[wanted]}, got {value!r}")
+    if type(value) is not kind:
+        raise Refused(f"{key} must be {_WORDS[kind]}, got {value!r}")
     return value
 
 
@@ -345,6 +345,6 @@ def _listed(names: tuple[str, ...]) -> str:
     return " and ".join([", ".join(names[:-1]), names[-1]] if names[:-1] else names)
 
 
-def _nearest(name: str, known: Iterable[str]) -> str:
-    near = difflib.get_close_matches(name, list(known), n=1, cutoff=0.5)
+def _nearest(name: str, names: Iterable[str]) -> str:
+    near = difflib.get_close_matches(name, list(names), n=1, cutoff=0.5)
     return f" (did you mean {near[0]!r}?)" if near else ""

@@ -42,8 +42,8 @@ class Rows:
             return 0
         if self.labels is not None:
             return int((self.labels != -100).sum())
-        wanted = self.target[:, 1:]
-        return wanted.numel() if self.source is None else int((wanted != PAD).sum())
+        labels = self.target[:, 1:]
+        return labels.numel() if self.source is None else int((labels != PAD).sum())
 
     @property
     def tensors(self) -> tuple[Any, ...]:
@@ -54,7 +54,9 @@ class Rows:
         """Return the batch with `act` applied to each of its tensors."""
         names = ("source", "target", "labels", "positions", "mask")
         named = zip(names, self.tensors, strict=True)
-        changed: dict[str, Any] = {name: act(one) for name, one in named if one is not None}
+        changed: dict[str, Any] = {
+            name: act(tensor) for name, tensor in named if tensor is not None
+        }
         return replace(self, counted=counted, **changed)
 
     def share(self, rank: int, world: int) -> Rows:
@@ -66,7 +68,7 @@ class Rows:
 
     def to(self, device: torch.device) -> Rows:
         """Return the batch on a device."""
-        return self.each(lambda one: one.to(device, non_blocking=True), self.counted)
+        return self.each(lambda tensor: tensor.to(device, non_blocking=True), self.counted)
 
     def pin_memory(self) -> Rows:
         """Return the batch in pinned memory."""

@@ -42,26 +42,33 @@ class Chat:
         self.languages, self._settings = languages, settings
         text = read_text(Path(settings.data))
         self.fingerprint = hashlib.sha256(text.encode()).hexdigest()
-        found = [(_digest(one), one) for one in conversations(text, settings.data)]
-        found.sort(key=itemgetter(0))  # in an order that does not depend on the file's
-        distinct = list(dict(found))
+        digested = [
+            (_digest(conversation), conversation)
+            for conversation in conversations(text, settings.data)
+        ]
+        digested.sort(key=itemgetter(0))  # in an order that does not depend on the file's
+        distinct = list(dict(digested))
         if len(distinct) < 2:
             raise Refused(
                 f"{settings.data} must have at least 2 different conversations, got {len(distinct)}"
             )
         last = distinct[min(MAX_HELD_OUT, max(1, int(HELD_OUT * len(distinct)))) - 1]
         self._long = 0
-        self._validation = self._examples([one for digest, one in found if digest <= last])
-        self._train = self._examples([one for digest, one in found if digest > last])
+        self._validation = self._examples(
+            [conversation for digest, conversation in digested if digest <= last]
+        )
+        self._train = self._examples(
+            [conversation for digest, conversation in digested if digest > last]
+        )
         self._rows = _in_rows([len(tokens) for tokens, _ in self._train], settings.context)
         self.per_epoch = math.ceil(len(self._rows) / settings.batch)
 
-    def _examples(self, found: list[Conversation]) -> list[tuple[Tensor, Tensor]]:
+    def _examples(self, examples_in: list[Conversation]) -> list[tuple[Tensor, Tensor]]:
         """Return tokens and labels of the conversations that have something to learn within the context."""
         form, context, examples = chat_format(self.languages.target), self._settings.context, []
-        for one in found:
-            tokens, written = chat_tokens(one, *form)
-            labels = answer_labels(tokens, written)[:context]
+        for conversation in examples_in:
+            tokens, is_answer = chat_tokens(conversation, *form)
+            labels = answer_labels(tokens, is_answer)[:context]
             self._long += len(tokens) > context
             if (labels != -100).any():
                 examples.append((tokens[:context], labels))
@@ -85,21 +92,21 @@ class Chat:
 
     def batch(self, number: int) -> Rows:
         """Return packed rows; in each epoch every conversation occurs once."""
-        settings, (epoch, place) = self._settings, divmod(number, self.per_epoch)
+        settings, (epoch, position) = self._settings, divmod(number, self.per_epoch)
         order = torch.randperm(len(self._rows), generator=draws(settings.seed, "epoch", epoch))
-        rows = order[place * settings.batch : (place + 1) * settings.batch].tolist()
-        examples = [self._train[one] for row in rows for one in self._rows[row]]
+        rows = order[position * settings.batch : (position + 1) * settings.batch].tolist()
+        examples = [self._train[index] for row in rows for index in self._rows[row]]
         return Rows(None, *pack(examples, settings.context, PAD))
 
     def held_out(self, split: str) -> list[Rows]:
         """Return the held-out conversations, sorted so that neighbors have similar lengths."""
         size = max(1, 16_384 // self._settings.context)
-        order = sorted(self._validation, key=lambda one: len(one[0]))
-        found = []
+        order = sorted(self._validation, key=lambda example: len(example[0]))
+        batches = []
         for first in range(0, len(order), size):
             tokens, labels = zip(*order[first : first + size], strict=True)
-            found.append(Rows(None, padded(tokens), padded(labels, -100)))
-        return found
+            batches.append(Rows(None, padded(tokens), padded(labels, -100)))
+        return batches
 
     def texts(self, split: str) -> list[tuple[str, str]]:
         """Return nothing: a language model has no questions and answers."""
@@ -124,9 +131,9 @@ def _in_rows(lengths: list[int], context: int) -> list[list[int]]:
     return rows
 
 
-def _digest(found: Conversation) -> str:
+def _digest(conversation: Conversation) -> str:
     """Return a digest of a conversation: which ones are held out depends on nothing else."""
-    return hashlib.sha256(json.dumps(found).encode()).hexdigest()
+    return hashlib.sha256(json.dumps(conversation).encode()).hexdigest()
 
 
 # --- The file -------------------------------------------------------------------------------------
@@ -142,12 +149,12 @@ def conversations(text: str, name: str) -> list[Conversation]:
     Raises:
         Refused: lines that are not conversations, or in which the assistant says nothing.
     """
-    found: list[Conversation] = []
+    result: list[Conversation] = []
     wrong: list[str] = []
     for number, line in enumerate(text.removeprefix("\ufeff").split("\n"), 1):
         try:
             if line.strip():
-                found.append(_conversation(line))
+                result.append(_conversation(line))
         except (ValueError, RecursionError) as error:
             wrong.append(f"line {number}: {error}")
     if wrong:
@@ -155,7 +162,7 @@ def conversations(text: str, name: str) -> list[Conversation]:
             f'{name} must have a conversation in each line, such as {{"messages": [{{"role": "user", '
             f'"content": "…"}}, {{"role": "assistant", "content": "…"}}]}}. {first_of(wrong, "; ")}'
         )
-    return found
+    return result
 
 
 def _conversation(line: str) -> Conversation:
@@ -170,17 +177,17 @@ def _conversation(line: str) -> Conversation:
         raise ValueError(f"this is not JSON ({error.msg}, column {error.colno})") from error
     except (TypeError, KeyError) as error:
         raise ValueError('there is no "messages"') from error
-    if not isinstance(messages, list) or not all(isinstance(one, dict) for one in messages):
+    if not isinstance(messages, list) or not all(isinstance(message, dict) for message in messages):
         raise ValueError(f'"messages" must be a list of objects, got {short(repr(messages))}')
-    found = [{key: one.get(key) for key in ("role", "content")} for one in messages]
-    for number, one in enumerate(found, 1):
-        if one["role"] not in ROLES:
-            role = short(repr(one["role"]))
+    cleaned = [{key: message.get(key) for key in ("role", "content")} for message in messages]
+    for number, message in enumerate(cleaned, 1):
+        if message["role"] not in ROLES:
+            role = short(repr(message["role"]))
             raise ValueError(f"the role of message {number} must be {', '.join(ROLES)}, got {role}")
-        if not isinstance(one["content"], str):
-            content = short(repr(one["content"]))
+        if not isinstance(message["content"], str):
+            content = short(repr(message["content"]))
             raise ValueError(f"the content of message {number} must be a text, got {content}")
-        one["content"].encode()  # half a surrogate pair is a ValueError
-    if all(one["role"] != "assistant" for one in found):
+        message["content"].encode()  # half a surrogate pair is a ValueError
+    if all(message["role"] != "assistant" for message in cleaned):
         raise ValueError("there is no message of the assistant")
-    return found
+    return cleaned

@@ -150,7 +150,9 @@ def own_pairs(data: str) -> dict[str, Pairs]:
     except OSError as error:
         raise Refused(f"{data} cannot be read: {error.strerror}") from error
     pairs = _columns(body, data)
-    sources = sorted({source for source, _ in pairs}, key=lambda one: sha256(one.encode()).digest())
+    sources = sorted(
+        {source for source, _ in pairs}, key=lambda sentence: sha256(sentence.encode()).digest()
+    )
     if len(sources) < MIN_SOURCES:
         raise Refused(
             f"{data} must have at least {MIN_SOURCES} different source sentences, got {len(sources)}"
@@ -158,10 +160,10 @@ def own_pairs(data: str) -> dict[str, Pairs]:
     count = min(MAX_HELD_OUT, int(len(sources) * HELD_OUT))
     part_of = dict.fromkeys(sources[:count], "validation")
     part_of |= dict.fromkeys(sources[count : 2 * count], "test")
-    found: dict[str, Pairs] = {"train": [], "validation": [], "test": []}
+    parts: dict[str, Pairs] = {"train": [], "validation": [], "test": []}
     for pair in pairs:
-        found[part_of.get(pair[0], "train")].append(pair)
-    return found
+        parts[part_of.get(pair[0], "train")].append(pair)
+    return parts
 
 
 def first_of(wrong: list[str], separator: str = ", ") -> str:
@@ -221,12 +223,12 @@ def _wmt14(source: str, target: str, data_dir: Path | None, console: Console) ->
         "validation": "dev/newstest2013-{}.{}.sgm",
         "test": "dev/newstest2014-deen-{}.{}.sgm",
     }
-    found = {"train": train}
+    splits = {"train": train}
     for split, pattern in tests.items():
         members = [pattern.format("src", source), pattern.format("ref", target)]
         sides = [_segments(body, member) for member, body in _members(paths["newstest"], members)]
-        found[split] = _paired(sides, pattern)
-    return found
+        splits[split] = _paired(sides, pattern)
+    return splits
 
 
 def _members(archive: Path, names: list[str]) -> Iterator[tuple[str, bytes]]:
@@ -244,8 +246,8 @@ def _members(archive: Path, names: list[str]) -> Iterator[tuple[str, bytes]]:
 
 def _segments(body: bytes, name: str) -> list[str]:
     """Return the sentences of a NIST SGM file."""
-    found = re.findall(r"<seg[^>]*>(.*?)</seg>", _text(body, name), flags=re.DOTALL)
-    return [unescape(line).strip() for line in found]
+    segments = re.findall(r"<seg[^>]*>(.*?)</seg>", _text(body, name), flags=re.DOTALL)
+    return [unescape(line).strip() for line in segments]
 
 
 def lines_of(text: str) -> list[str]:

@@ -56,11 +56,11 @@ def find(file: File, data_dir: Path | None, console: Console, fetch: Fetch | Non
     """
     target = (data_dir or cache()) / file.name
     try:
-        if found := _at_hand(file, data_dir, target):
-            return found
+        if path := _at_hand(file, data_dir, target):
+            return path
         with _alone(file, target, console):
-            if found := _at_hand(file, data_dir, target):
-                return found  # whoever was waited for has fetched it
+            if path := _at_hand(file, data_dir, target):
+                return path  # whoever was waited for has fetched it
             if target.exists():
                 _say(console, f"{target} is damaged: {_mismatch(file, target)}.")
             (fetch or _fetch)(file, target, console)
@@ -206,11 +206,11 @@ class _Download:
 
     def _refusal(self, why: str) -> Refused:
         file, target = self._file, self._target
-        kept = " What has come so far is kept, and resumed." if _size(self._part) else ""
+        note = " What has come so far is kept, and resumed." if _size(self._part) else ""
         return Refused(
             f"{file.name} could not be fetched from {httpx.URL(file.url).host}: {why}. It is needed "
             f"once, then it is kept in {target.parent}. Without a network, put the file "
-            f"({file.url}) at {target}, or point --data-dir at a folder that has it.{kept}"
+            f"({file.url}) at {target}, or point --data-dir at a folder that has it.{note}"
         )
 
 
@@ -224,7 +224,7 @@ def _alone(file: File, target: Path, console: Console) -> Iterator[None]:
     the target is whole: whoever has the deleted one open finds the target and fetches nothing.
     """
     target.parent.mkdir(parents=True, exist_ok=True)
-    lock = FileLock(place := _beside(target, ".lock"))
+    lock = FileLock(lock_path := _beside(target, ".lock"))
     try:
         lock.acquire(blocking=False)
     except Timeout:
@@ -236,7 +236,7 @@ def _alone(file: File, target: Path, console: Console) -> Iterator[None]:
         lock.release()
         with contextlib.suppress(OSError):  # Windows deletes no file that another program waits at
             if target.exists():
-                place.unlink()
+                lock_path.unlink()
 
 
 def _mismatch(file: File, path: Path) -> str:

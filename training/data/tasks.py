@@ -157,19 +157,19 @@ class GeneratedPairs:
         self.languages = Languages(vocabulary, vocabulary, self.end)
         self._settings = settings
         total = sum(HELD_OUT.values())
-        drawn = self._draw(4 * total, draws("held out", settings.task))
-        questions: Tensor = torch.unique(drawn, dim=0)
+        samples = self._draw(4 * total, draws("held out", settings.task))
+        questions: Tensor = torch.unique(samples, dim=0)
         order = torch.randperm(len(questions), generator=draws("order", settings.task))
         self._held_out = questions[order[:total]]
 
     def batch(self, number: int) -> Rows:
         """Generate questions, with their answers."""
         source = draws(self._settings.seed, "batch", number)
-        wanted = self._settings.batch
-        kept = self._allowed(self._draw(wanted, source))
-        while len(kept) < wanted:
-            kept = torch.cat([kept, self._allowed(self._draw(wanted, source))])
-        return self._rows(kept[:wanted])
+        count = self._settings.batch
+        rows = self._allowed(self._draw(count, source))
+        while len(rows) < count:
+            rows = torch.cat([rows, self._allowed(self._draw(count, source))])
+        return self._rows(rows[:count])
 
     def held_out(self, split: str) -> list[Rows]:
         """Generate questions that occur in no batch."""
@@ -203,7 +203,7 @@ class GeneratedPairs:
 def _codes(questions: Tensor) -> Tensor:
     """Encode each row of numbers below 1000, at most two of them above 10, as one number."""
     base = 1000 if questions.size(1) == 2 else 11
-    powers = torch.tensor([base**place for place in range(questions.size(1))])
+    powers = torch.tensor([base**power for power in range(questions.size(1))])
     codes: Tensor = (questions * powers).sum(dim=1)
     return codes
 
@@ -301,12 +301,12 @@ class Text:
     def held_out(self, split: str) -> list[Rows]:
         """Return the held-out text in windows that predict every token but the first once."""
         context, tokens = self._settings.context, self._validation
-        found, full = [], (len(tokens) - 1) // context
+        windows_of, full = [], (len(tokens) - 1) // context
         if full:
             windows = Rows(None, tokens.unfold(0, context + 1, context))
-            found = in_batches(windows, max(1, 16_384 // context))
+            windows_of = in_batches(windows, max(1, 16_384 // context))
         rest = tokens[full * context :]
-        return found + ([Rows(None, rest.unsqueeze(0))] if len(rest) > 1 else [])
+        return windows_of + ([Rows(None, rest.unsqueeze(0))] if len(rest) > 1 else [])
 
     def texts(self, split: str) -> list[tuple[str, str]]:
         """Return None: a language model has no questions and answers."""
@@ -323,12 +323,14 @@ class Sentences:
     """
 
     def __init__(self, sentences: list[list[int]]):
-        self._ids = torch.tensor([number for one in sentences for number in one], dtype=torch.int32)
+        self._ids = torch.tensor(
+            [number for sentence in sentences for number in sentence], dtype=torch.int32
+        )
         self.spans: list[range] = []
         position = 0
-        for one in sentences:
-            self.spans.append(range(position, position + len(one)))
-            position += len(one)
+        for sentence_ids in sentences:
+            self.spans.append(range(position, position + len(sentence_ids)))
+            position += len(sentence_ids)
 
     def rows(self, spans: list[range]) -> Tensor:
         """Return sentences as padded rows."""
@@ -355,8 +357,8 @@ class Parallel:
         pairs = [
             self._pairs[i] for i in torch.randperm(len(self._pairs), generator=source).tolist()
         ]
-        found = list(token_batches(pairs, self._budget))
-        return [found[i] for i in torch.randperm(len(found), generator=source).tolist()]
+        batches = list(token_batches(pairs, self._budget))
+        return [batches[i] for i in torch.randperm(len(batches), generator=source).tolist()]
 
     def rows(self, batch: list[tuple[range, range]]) -> Rows:
         """Return a batch as tensors."""
@@ -393,10 +395,10 @@ class Translation:
 
     def batch(self, number: int) -> Rows:
         """Return a batch; in each epoch every pair occurs once."""
-        epoch, place = divmod(number, self.per_epoch)
+        epoch, position = divmod(number, self.per_epoch)
         if epoch != self._epoch[0]:
             self._epoch = epoch, self._train.batches(draws(self._settings.seed, "epoch", epoch))
-        return self._train.rows(self._epoch[1][place])
+        return self._train.rows(self._epoch[1][position])
 
     def held_out(self, split: str) -> list[Rows]:
         """Return every pair of the split, of any length."""

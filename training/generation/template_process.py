@@ -72,8 +72,8 @@ def render(template: str, messages: list[dict[str, str]], specials: dict[str, st
     parts, length = [], 0
     # Templates ask whether `tools` is None, and not always whether it is defined.
     offered = {"tools": None, "documents": None, "add_generation_prompt": True}
-    given = specials | offered | {"messages": messages}
-    for part in world.from_string(template).generate(given):
+    variables = specials | offered | {"messages": messages}
+    for part in world.from_string(template).generate(variables):
         parts.append(part)
         length += len(part)
         if length > MAX_RESULT_LENGTH:
@@ -84,15 +84,15 @@ def render(template: str, messages: list[dict[str, str]], specials: dict[str, st
 def main() -> None:
     """Answer one request."""
     limit()
-    asked = json.loads(sys.stdin.buffer.read())
-    told: dict[str, Any]
+    request = json.loads(sys.stdin.buffer.read())
+    reply: dict[str, Any]
     try:
-        told = {"text": render(**asked)}
+        reply = {"text": render(**request)}
     except MemoryError:
-        told = {"refused": "it takes too much memory"}
+        reply = {"refused": "it takes too much memory"}
     except Exception as error:  # a template can raise any exception
-        told = {"refused": str(error) or type(error).__name__}
-    sys.stdout.buffer.write(json.dumps(told).encode())
+        reply = {"refused": str(error) or type(error).__name__}
+    sys.stdout.buffer.write(json.dumps(reply).encode())
 
 
 if __name__ == "__main__":

@@ -75,16 +75,16 @@ def request_from(
             raise Refused(f"{task} is a file of settings: --config and --resume need a TASK")
         config = Path(task)
         task = load(config).task
-    wanted = parse_changes(changes)
-    wanted |= {key: value for key, value in shortcuts.items() if value is not None}
+    chosen = parse_changes(changes)
+    chosen |= {key: value for key, value in shortcuts.items() if value is not None}
     if shortcuts["steps"] is not None and epochs is not None:
         raise Refused("--steps and --epochs cannot be combined: use one")
     if resume is None:
-        settings = _chosen(task, config, wanted)
-    elif config or out or epochs or set(wanted) - {"steps"}:
+        settings = _chosen(task, config, chosen)
+    elif config or out or epochs or set(chosen) - {"steps"}:
         raise Refused("A resumed run keeps its settings: only --steps may change")
     else:
-        settings = _kept(task, resume).but(wanted)
+        settings = _kept(task, resume).but(chosen)
         done = Run(resume).facts().get("progress", {"step": 0})["step"]
         if settings.steps < done:
             raise Refused(
@@ -104,55 +104,55 @@ def _chosen(task: str, config: Path | None, changes: dict[str, Any]) -> Settings
     """Return the task's config with changes, and with absolute paths."""
     refuse_useless(task, changes)
     shipped = config_of(task, changes.get("data"), bool(changes.get("pretrained")))
-    found = load(config or shipped)
-    if config is not None and found.task != task:
-        raise Refused(f"{config} must be for task {task!r}, got task {found.task!r}")
-    found = found.but({"task": task, **changes})
-    if found.pretrained and (theirs := sorted(OF_THE_PRETRAINED & set(changes))):
+    settings = load(config or shipped)
+    if config is not None and settings.task != task:
+        raise Refused(f"{config} must be for task {task!r}, got task {settings.task!r}")
+    settings = settings.but({"task": task, **changes})
+    if settings.pretrained and (theirs := sorted(OF_THE_PRETRAINED & set(changes))):
         raise Refused(f"{theirs[0]} is determined by the model in --from, and cannot be set")
     if (
         task == "translation"
-        and found.data not in LANGUAGES
+        and settings.data not in LANGUAGES
         and {"source", "target"} & set(changes)
     ):
         raise Refused(
             "source and target are for corpora only: a file's pairs are read from left to right"
         )
-    if found.data and Path(found.data).is_file() and found.data not in LANGUAGES:
-        found = found.but({"data": str(Path(found.data).resolve())})
-    if found.pretrained and Path(found.pretrained).exists():
-        found = found.but({"pretrained": str(Path(found.pretrained).resolve())})
-    if found.answers:
-        found = found.but({"answers": str(Path(found.answers).resolve())})
-    return _without_the_kernel(found, changes.get("fused", "fused" in named(config or shipped)))
+    if settings.data and Path(settings.data).is_file() and settings.data not in LANGUAGES:
+        settings = settings.but({"data": str(Path(settings.data).resolve())})
+    if settings.pretrained and Path(settings.pretrained).exists():
+        settings = settings.but({"pretrained": str(Path(settings.pretrained).resolve())})
+    if settings.answers:
+        settings = settings.but({"answers": str(Path(settings.answers).resolve())})
+    return _without_the_kernel(settings, changes.get("fused", "fused" in named(config or shipped)))
 
 
-def _without_the_kernel(found: Settings, asked_for: bool) -> Settings:
+def _without_the_kernel(settings: Settings, asked_for: bool) -> Settings:
     """Turn `fused` off where a learner's own parts compute: PyTorch's kernels would replace them.
 
     Raises:
         Refused: `fused=true` was requested with a learner's own parts.
     """
-    if not found.answers:
-        return found
-    if asked_for and found.fused:
+    if not settings.answers:
+        return settings
+    if asked_for and settings.fused:
         raise Refused("fused=true would not call your own attention: --set fused=false")
-    return found.but({"fused": False})
+    return settings.but({"fused": False})
 
 
 def _kept(task: str, folder: Path) -> Settings:
     """Return the settings of an existing run."""
     run = Run.found(folder)
-    found = run.settings()
+    settings = run.settings()
     if run.best.exists() and in_bytes(read_weights(run.best)):
         raise Refused(
             f"{folder} contains quantized weights, which cannot be trained: resume the run that they "
             "come from"
         )
-    if found.task != task:
-        right = shlex.join(["course", "train", found.task, "--resume", str(folder)])
-        raise Refused(f"{folder} is a run of {found.task!r}: {right}")
-    return found
+    if settings.task != task:
+        right = shlex.join(["course", "train", settings.task, "--resume", str(folder)])
+        raise Refused(f"{folder} is a run of {settings.task!r}: {right}")
+    return settings
 
 
 def _default_folder(task: str) -> Path:

@@ -40,7 +40,7 @@ class EvaluationInterrupted(Exception):
     """Training is complete; the evaluation was interrupted."""
 
 
-def train(asked: RunRequest, console: Console) -> Evaluation | None:
+def train(request: RunRequest, console: Console) -> Evaluation | None:
     """Train to the end, draw the plots, and evaluate the best model on held-out data.
 
     Returns:
@@ -52,10 +52,10 @@ def train(asked: RunRequest, console: Console) -> Evaluation | None:
         EvaluationInterrupted: Ctrl-C after training.
     """
     ended = None
-    with devices.process_context(asked.device) as context:
+    with devices.process_context(request.device) as context:
         try:
-            with beginning(asked, context) as run:
-                task = _trained(run, asked, context, console)
+            with beginning(request, context) as run:
+                task = _trained(run, request, context, console)
         except (Diverged, Interrupted, Unsaved) as end:
             # All processes end here after the same step, and leave together: gloo may abort a process that
             # is still running when another has left.
@@ -65,37 +65,37 @@ def train(asked: RunRequest, console: Console) -> Evaluation | None:
     if not context.is_main:
         return None
     try:
-        return _measured(run, task, asked, console)
+        return _measured(run, task, request, console)
     except KeyboardInterrupt as error:
         raise EvaluationInterrupted from error
 
 
 @contextmanager
-def beginning(asked: RunRequest, context: ProcessContext) -> Iterator[Run]:
+def beginning(request: RunRequest, context: ProcessContext) -> Iterator[Run]:
     """Begin the run's folder in the main process. A new folder is removed again if the run fails before
     its first checkpoint, so that it does not block the next attempt.
 
     Raises:
         Refused: the folder cannot be begun or written.
     """
-    run, made = Run(asked.folder), not asked.folder.exists()
-    new = not asked.resumed and not (devices.restarts() and run.config.exists())
+    run, created = Run(request.folder), not request.folder.exists()
+    new = not request.resumed and not (devices.restarts() and run.config.exists())
     if context.is_main and new:
-        Run.begin(asked.folder, asked.settings, asked.provider)
+        Run.begin(request.folder, request.settings, request.provider)
     context.barrier()
     try:
         yield run
     except (Refused, Diverged, OSError, KeyboardInterrupt) as error:
         if context.is_main and new and not run.trained:
-            run.forget(made)
+            run.forget(created)
         if isinstance(error, OSError):
             raise Refused(f"{run.folder} cannot be written: {error.strerror or error}") from error
         raise
 
 
-def _trained(run: Run, asked: RunRequest, context: ProcessContext, console: Console) -> Task:
+def _trained(run: Run, request: RunRequest, context: ProcessContext, console: Console) -> Task:
     """Train in this process; only the folder remains afterwards."""
-    settings, task, parts, origin = prepare(run, asked, context, console)
+    settings, task, parts, origin = prepare(run, request, context, console)
     trainer = Trainer(settings, task, run, context, parts, origin)
     del origin  # a copy of the weights
     if not context.is_main:
@@ -103,30 +103,30 @@ def _trained(run: Run, asked: RunRequest, context: ProcessContext, console: Cons
         return task
     _introduce(trainer, console)
     monitor = Monitor(run, settings.steps, trainer.progress.step, console)
-    if asked.began is not None:
-        asked.began.write_text(str(os.getpid()))
+    if request.began is not None:
+        request.began.write_text(str(os.getpid()))
     with monitor.showing():
         trainer.train(monitor)
     return task
 
 
 def prepare(
-    run: Run, asked: RunRequest, context: ProcessContext, console: Console
+    run: Run, request: RunRequest, context: ProcessContext, console: Console
 ) -> tuple[Settings, Task, Parts, Origin | None]:
     """Return everything that a run starts from. All refusals happen here.
 
     Raises:
         Refused: the request cannot be carried out.
     """
-    devices.pick(asked.device)
-    settings, origin = asked.settings, None
+    devices.pick(request.device)
+    settings, origin = request.settings, None
     if settings.pretrained:
-        origin = _origin(run, asked, context, console)
+        origin = _origin(run, request, context, console)
         settings = origin.fitted(settings)
-    parts = parts_of(settings, run.answers, asked.provider)
+    parts = parts_of(settings, run.answers, request.provider)
     task = _loaded(run, settings, origin, context, console)
-    if asked.epochs is not None:
-        settings = _in_epochs(settings, task, asked.epochs)
+    if request.epochs is not None:
+        settings = _in_epochs(settings, task, request.epochs)
     if context.is_main and run.settings() != settings:
         run.keep(settings)  # --steps or --epochs, or the sizes of a published model
     return settings, task, parts, origin
@@ -142,27 +142,27 @@ def _leading(context: ProcessContext) -> Iterator[None]:
         context.barrier()
 
 
-def _origin(run: Run, asked: RunRequest, context: ProcessContext, console: Console) -> Origin:
+def _origin(run: Run, request: RunRequest, context: ProcessContext, console: Console) -> Origin:
     """Return the model to fine-tune, published or of a run.
 
     Raises:
         Refused: the model cannot be loaded, or has changed since the run was begun.
     """
-    settings = asked.settings
+    settings = request.settings
     source = Path(settings.pretrained)
     with _leading(context):
         with waiting(console, f"Reading {settings.pretrained}"):
             if Run(source).config.exists():
-                found = _trained_before(source, asked.provider)
+                origin_model = _trained_before(source, request.provider)
             else:
-                found = finetuning.origin(settings, console)
+                origin_model = finetuning.origin(settings, console)
         if settings.task == "chat":
-            found = found.for_chat()
-        if run.base() not in (None, found.base):
+            origin_model = origin_model.for_chat()
+        if run.base() not in (None, origin_model.base):
             raise Refused(f"{settings.pretrained} has changed since the run was begun with it")
         if context.is_main:
-            run.keep_base(found.base)
-    return found
+            run.keep_base(origin_model.base)
+    return origin_model
 
 
 def _trained_before(folder: Path, provider: PartsProvider | None) -> Origin:
@@ -171,14 +171,14 @@ def _trained_before(folder: Path, provider: PartsProvider | None) -> Origin:
     Raises:
         Refused: the run has no weights yet, another kind of model, or quantized weights.
     """
-    found = Model.load(folder, "cpu", provider)
-    if found.settings.model == "paper" or in_bytes(state_of(found.model)):
+    model = Model.load(folder, "cpu", provider)
+    if model.settings.model == "paper" or in_bytes(state_of(model.model)):
         raise Refused(
             f"--from takes runs of a GPT-2 or a LLaMA (--set model=gpt, model=llama) in float32: {folder} is "
-            f"a run of {found.settings.task} with model={found.settings.model}"
+            f"a run of {model.settings.task} with model={model.settings.model}"
         )
-    base = found.base or Base(found.model.config, found.settings.model == "gpt", rope=rope_of(None))
-    return Origin(base, weights_of(found.model), found.languages)
+    base = model.base or Base(model.model.config, model.settings.model == "gpt", rope=rope_of(None))
+    return Origin(base, weights_of(model.model), model.languages)
 
 
 def _loaded(
@@ -211,7 +211,7 @@ def _introduce(trainer: Trainer, console: Console) -> None:
         if trainer.autocast_dtype is None
         else f", {str(trainer.autocast_dtype).removeprefix('torch.')}"
     )
-    trained = sum(one.numel() for one in trainer.objective.parameters.values())
+    trained = sum(parameter.numel() for parameter in trainer.objective.parameters.values())
     some = f" ({trained:,} of them trained)" if settings.lora else ""
     console.print(
         Text.assemble(
@@ -229,9 +229,9 @@ def _introduce(trainer: Trainer, console: Console) -> None:
         console.print(f"Resuming from step {trainer.progress.step}")
 
 
-def _measured(run: Run, task: Task, asked: RunRequest, console: Console) -> Evaluation:
+def _measured(run: Run, task: Task, request: RunRequest, console: Console) -> Evaluation:
     """Evaluate the best model. A failing plot does not prevent the evaluation."""
-    model = Model.load(run.folder, asked.device, asked.provider)
+    model = Model.load(run.folder, request.device, request.provider)
     with _drawing(run.curves, console):
         draw_curves(run)
     with _drawing(run.attention, console):

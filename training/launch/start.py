@@ -33,12 +33,12 @@ OUTCOME = "COURSE_OUTCOME"
 they train."""
 
 
-def run(program: Program, asked: RunRequest, devices: int | None) -> int:
+def run(program: Program, request: RunRequest, devices: int | None) -> int:
     """Train.
 
     Args:
         program: started again in each of several processes.
-        asked: the run.
+        request: the run.
         devices: the number of processes; None means one per GPU.
 
     Returns:
@@ -49,12 +49,12 @@ def run(program: Program, asked: RunRequest, devices: int | None) -> int:
         KeyboardInterrupt: Ctrl-C before training.
     """
     console = program.console(quiet=follows())
-    processes = devices or _gpus(asked.device)
+    processes = devices or _gpus(request.device)
     if processes > 1 and not under_torchrun():
-        return _launch(program.module, asked, processes, devices, console)
+        return _launch(program.module, request, processes, devices, console)
     if OUTCOME in os.environ:
-        return _launched(program, asked, devices, console)
-    return _train(asked, devices, console)
+        return _launched(program, request, devices, console)
+    return _train(request, devices, console)
 
 
 def _gpus(device: str) -> int:
@@ -63,26 +63,26 @@ def _gpus(device: str) -> int:
 
 
 def _launch(
-    module: str, asked: RunRequest, processes: int, devices: int | None, console: Console
+    module: str, request: RunRequest, processes: int, devices: int | None, console: Console
 ) -> int:
     """Train in many processes. All refusals happen before they start."""
     context = ProcessContext(torch.device("cpu"))
-    with tempfile.TemporaryDirectory() as folder, pipeline.beginning(asked, context) as run:
-        pipeline.prepare(run, asked, context, console)
+    with tempfile.TemporaryDirectory() as folder, pipeline.beginning(request, context) as run:
+        pipeline.prepare(run, request, context, console)
         outcome = Path(folder) / "outcome"
-        arguments = _again(asked, devices)[1:]
+        arguments = _again(request, devices)[1:]
         environment = {OUTCOME: str(outcome)}
         try:
             status = launch(module, arguments, processes, environment, _began(outcome))
         except KeyboardInterrupt:
-            return _stopped_at_once(asked, devices, console)
+            return _stopped_at_once(request, devices, console)
         status = int(outcome.read_text()) if outcome.exists() else status
         if status == REFUSED:
             raise AlreadyReported
         return status
 
 
-def _launched(program: Program, asked: RunRequest, devices: int | None, console: Console) -> int:
+def _launched(program: Program, request: RunRequest, devices: int | None, console: Console) -> int:
     """Train as one of the processes that `_launch` started.
 
     Returns:
@@ -92,7 +92,7 @@ def _launched(program: Program, asked: RunRequest, devices: int | None, console:
     if outcome.exists():
         return 0  # another process has ended the run, and `torchrun` has restarted all of them
     try:
-        status = _train(replace(asked, began=_began(outcome)), devices, console)
+        status = _train(replace(request, began=_began(outcome)), devices, console)
     except Refused as error:
         # Written by the first process that gets here: not every process sees the error.
         with suppress(FileExistsError), outcome.open("x") as file:
@@ -107,68 +107,70 @@ def _began(outcome: Path) -> Path:
     return outcome.with_name("began")
 
 
-def _train(asked: RunRequest, devices: int | None, console: Console) -> int:
+def _train(request: RunRequest, devices: int | None, console: Console) -> int:
     """Train in this process.
 
     Returns:
         The exit status.
     """
-    again = shlex.join(_again(asked, devices))
+    again = shlex.join(_again(request, devices))
     began = time.perf_counter()
-    console.print(Text.assemble(("run  ", "quiet"), str(asked.folder)), soft_wrap=True)
+    console.print(Text.assemble(("run  ", "quiet"), str(request.folder)), soft_wrap=True)
     try:
-        found = pipeline.train(asked, console)
+        evaluation = pipeline.train(request, console)
     except Interrupted as stop:
         console.print(Text(f"{stop} To resume: {again}"), soft_wrap=True)
         return INTERRUPTED
     except EvaluationInterrupted:
-        measure = shlex.join(["course", "evaluate", str(asked.folder), *_where(asked)])
+        measure = shlex.join(["course", "evaluate", str(request.folder), *_where(request)])
         words = f"Training is complete; the evaluation was interrupted. To evaluate: {measure}"
         console.print(Text(words), soft_wrap=True)
         return INTERRUPTED
     except KeyboardInterrupt:
-        return _stopped_at_once(asked, devices, console)
+        return _stopped_at_once(request, devices, console)
     except Diverged as error:
-        console.print(Text(_diverged(error, asked), "failed"), soft_wrap=True)
+        console.print(Text(_diverged(error, request), "failed"), soft_wrap=True)
         return 1
     except Unsaved as error:
-        how = "resume" if Run(asked.folder).trained else "start again"
+        how = "resume" if Run(request.folder).trained else "start again"
         console.print(Text(f"{error}. Make room, and {how}: {again}", "failed"), soft_wrap=True)
         return 1
-    if found is not None:
-        console.print(as_table(found))
+    if evaluation is not None:
+        console.print(as_table(evaluation))
         took = timedelta(seconds=round(time.perf_counter() - began))
-        console.print(Text(f"{took} in total. Everything is in {asked.folder}", "quiet"))
+        console.print(Text(f"{took} in total. Everything is in {request.folder}", "quiet"))
     return 0
 
 
-def _stopped_at_once(asked: RunRequest, devices: int | None, console: Console) -> int:
-    again = shlex.join(_again(asked, devices))
+def _stopped_at_once(request: RunRequest, devices: int | None, console: Console) -> int:
+    again = shlex.join(_again(request, devices))
     words = f"Stopped at once: the steps after the last checkpoint are lost. To resume: {again}"
-    if not Run(asked.folder).trained:
+    if not Run(request.folder).trained:
         words = "Stopped before the first checkpoint: there is nothing to resume."
     console.print(Text(words), soft_wrap=True)
     return INTERRUPTED
 
 
-def _diverged(error: Diverged, asked: RunRequest) -> str:
+def _diverged(error: Diverged, request: RunRequest) -> str:
     """Say what happened, what was saved, and what may help."""
-    kept = (
-        "The last good checkpoint is kept" if Run(asked.folder).trained else "Nothing was saved yet"
+    state = (
+        "The last good checkpoint is kept"
+        if Run(request.folder).trained
+        else "Nothing was saved yet"
     )
-    lower = f"--set factor={asked.settings.factor / 2:g}"
-    clip = "" if asked.settings.clip else ", or with --set clip=1"
+    lower = f"--set factor={request.settings.factor / 2:g}"
+    clip = "" if request.settings.clip else ", or with --set clip=1"
     return (
-        f"{error}. {kept}. A run keeps its settings, so start a new one with a lower learning rate, "
+        f"{error}. {state}. A run keeps its settings, so start a new one with a lower learning rate, "
         f"such as {lower}{clip}"
     )
 
 
-def _again(asked: RunRequest, devices: int | None) -> list[str]:
+def _again(request: RunRequest, devices: int | None) -> list[str]:
     """Return the command that resumes a run on the same devices."""
-    words = ["course", "train", asked.settings.task, "--resume", str(asked.folder)]
-    return [*words, *(["--devices", str(devices)] if devices else []), *_where(asked)]
+    words = ["course", "train", request.settings.task, "--resume", str(request.folder)]
+    return [*words, *(["--devices", str(devices)] if devices else []), *_where(request)]
 
 
-def _where(asked: RunRequest) -> list[str]:
-    return [] if asked.device == "auto" else ["--device", asked.device]
+def _where(request: RunRequest) -> list[str]:
+    return [] if request.device == "auto" else ["--device", request.device]

@@ -61,27 +61,27 @@ def launch(
 @contextlib.contextmanager
 def _as_ctrl_c(*names: str) -> Iterator[None]:
     """Treat these signals like Ctrl-C, where they exist and are not ignored."""
-    known = [getattr(signal, name) for name in names if hasattr(signal, name)]
-    heard = [one for one in known if signal.getsignal(one) == signal.SIG_DFL]
-    for one in heard:
-        signal.signal(one, signal.default_int_handler)
+    numbers = [getattr(signal, name) for name in names if hasattr(signal, name)]
+    handled = [number for number in numbers if signal.getsignal(number) == signal.SIG_DFL]
+    for number in handled:
+        signal.signal(number, signal.default_int_handler)
     try:
         yield
     finally:
-        for one in heard:
-            signal.signal(one, signal.SIG_DFL)
+        for number in handled:
+            signal.signal(number, signal.SIG_DFL)
 
 
 def _waited_for(running: subprocess.Popen[bytes], began: Path) -> int:
-    asked = False
+    interrupted = False
     while True:
         try:
             return running.wait()
         except KeyboardInterrupt:
-            if asked or not _interrupted(running, began):
+            if interrupted or not _interrupted(running, began):
                 _end(running)
                 raise
-            asked = True
+            interrupted = True
 
 
 def _interrupted(running: subprocess.Popen[bytes], began: Path) -> bool:

@@ -118,12 +118,12 @@ class Checkpointer:
 
     def _with_its_snapshots(self, progress: Progress) -> Progress:
         """Drop snapshots whose files are missing from the average."""
-        there = [step for step in progress.snapshots if self.run.snapshot(step).exists()]
-        for step in sorted(set(progress.snapshots) - set(there)):
+        existing = [step for step in progress.snapshots if self.run.snapshot(step).exists()]
+        for step in sorted(set(progress.snapshots) - set(existing)):
             self.notes.append(
                 f"{self.run.snapshot(step).name} is missing, and is left out of the average"
             )
-        progress.snapshots = tuple(there)
+        progress.snapshots = tuple(existing)
         return progress
 
     def _refuse_another(self, state: TrainingState) -> None:
@@ -172,12 +172,12 @@ class Checkpointer:
         }
         return TrainingState(self.optimizer.state_dict(), facts)
 
-    def _forget(self, kept: tuple[int, ...]) -> None:
+    def _forget(self, steps: tuple[int, ...]) -> None:
         """Delete snapshots that no average needs."""
         if self.context.is_main:
-            wanted = {self.run.snapshot(step) for step in kept}
+            needed = {self.run.snapshot(step) for step in steps}
             for path in self.run.folder.glob("step-*.safetensors"):
-                if path not in wanted:
+                if path not in needed:
                     path.unlink(missing_ok=True)
 
     def refuse_unsaved(self) -> None:
@@ -187,10 +187,10 @@ class Checkpointer:
             Unsaved: the last state could not be written.
         """
         if self.unsaved is not None:
-            kept = "The steps after the last checkpoint are lost"
+            loss_note = "The steps after the last checkpoint are lost"
             raise Unsaved(
                 f"{self.run.folder} cannot be written: {self.unsaved.strerror}. "
-                f"{kept if self.run.state.exists() else 'There is no checkpoint'}"
+                f"{loss_note if self.run.state.exists() else 'There is no checkpoint'}"
             )
 
     # --- Weights to use ---------------------------------------------------------------------------

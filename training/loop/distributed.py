@@ -33,12 +33,12 @@ def seed_everything(*names: object) -> None:
 
 def autocast_dtype(settings: Settings, device: torch.device) -> torch.dtype | None:
     """Return the half-precision dtype of a run; None means float32."""
-    wanted = settings.precision
-    if wanted == "auto":
+    precision = settings.precision
+    if precision == "auto":
         if device.type != "cuda":
             return None
         return torch.bfloat16 if torch.cuda.is_bf16_supported(False) else torch.float16
-    return {"fp32": None, "bf16": torch.bfloat16, "fp16": torch.float16}[wanted]
+    return {"fp32": None, "bf16": torch.bfloat16, "fp16": torch.float16}[precision]
 
 
 class DistributedObjective:
@@ -56,8 +56,12 @@ class DistributedObjective:
                 fully_shard(layer, mesh=mesh)
             fully_shard(objective, mesh=mesh)
         named = dict(objective.model.named_parameters())
-        self.parameters = {name: one for name, one in named.items() if one.requires_grad}
-        self.frozen = {name: one for name, one in named.items() if not one.requires_grad}
+        self.parameters = {
+            name: parameter for name, parameter in named.items() if parameter.requires_grad
+        }
+        self.frozen = {
+            name: parameter for name, parameter in named.items() if not parameter.requires_grad
+        }
         if settings.compile:
             objective.compile(dynamic=settings.task == "translation" or None)
         self._call: nn.Module = objective

@@ -60,14 +60,14 @@ def read_metrics(run: Run) -> list[dict[str, float | None]]:
         text = run.metrics.read_text(encoding="utf-8")
     except OSError:
         return []
-    whole = text[: text.rfind("\n") + 1]  # half of a number may be a number, too
-    found: list[dict[str, float | None]] = []
-    for row in csv.DictReader(whole.splitlines()):
+    complete = text[: text.rfind("\n") + 1]  # half of a number may be a number, too
+    rows: list[dict[str, float | None]] = []
+    for row in csv.DictReader(complete.splitlines()):
         try:
-            found.append({name: float(row[name]) if row[name] else None for name in COLUMNS})
+            rows.append({name: float(row[name]) if row[name] else None for name in COLUMNS})
         except (TypeError, ValueError, KeyError):
             break
-    return found
+    return rows
 
 
 def _as_csv(rows: list[dict[str, float | None]]) -> str:
@@ -97,10 +97,10 @@ class Monitor:
         self._best: tuple[float, int] | None = None
         self._live: Live | None = None
         self._lost = False
-        kept = [row for row in read_metrics(run) if (row["step"] or 0) <= done]
-        for old in kept:
+        rows = [row for row in read_metrics(run) if (row["step"] or 0) <= done]
+        for old in rows:
             self._note(old["validation_loss"], old["step"])
-        write_whole(run.metrics, _as_csv(kept).encode())
+        write_whole(run.metrics, _as_csv(rows).encode())
         self._file = run.metrics.open("a", newline="", encoding="utf-8")
         self._csv = csv.DictWriter(self._file, COLUMNS)
         from torch.utils.tensorboard import SummaryWriter  # imported here because it takes a second
@@ -166,8 +166,8 @@ class Monitor:
         (first, then), (last, now) = self._pace[0], self._pace[-1]
         if first == last:
             return "–"
-        left = (now - then) / (last - first) * (self._steps - row.step)
-        return str(timedelta(seconds=round(left)))
+        remaining = (now - then) / (last - first) * (self._steps - row.step)
+        return str(timedelta(seconds=round(remaining)))
 
     def _history(self, row: Row) -> str:
         number = f"{row.step:>{len(str(self._steps))}}"

@@ -39,14 +39,14 @@ class Optimizer:
         muons = settings.optimizer == "muon"
         self.hidden = {
             name
-            for name, one in parameters.items()
-            if muons and one.ndim == 2 and IN_A_LAYER.search(name)
+            for name, matrix in parameters.items()
+            if muons and matrix.ndim == 2 and IN_A_LAYER.search(name)
         }
-        others = [one for name, one in parameters.items() if name not in self.hidden]
+        rest = [parameter for name, parameter in parameters.items() if name not in self.hidden]
         groups = [
             {"params": some, "weight_decay": decay[matrices]}
             for matrices in decay
-            if (some := [one for one in others if (one.ndim > 1) == matrices])
+            if (some := [parameter for parameter in rest if (parameter.ndim > 1) == matrices])
         ]
         self.optimizers: list[torch.optim.Optimizer] = [
             torch.optim.AdamW(groups, lr=0.0, betas=(0.9, 0.98), eps=1e-9, fused=True)
@@ -127,12 +127,14 @@ class Optimizer:
 
     def state_dict(self) -> dict[str, Tensor]:
         """Return everything that a step depends on, except the loss scale. Every process must call this."""
-        found = {f"weights.{name}": full_tensor(one) for name, one in self.parameters.items()}
-        found |= {f"ema.{name}": full_tensor(one) for name, one in self.ema.items()}
+        tensors = {
+            f"weights.{name}": full_tensor(tensor) for name, tensor in self.parameters.items()
+        }
+        tensors |= {f"ema.{name}": full_tensor(tensor) for name, tensor in self.ema.items()}
         for name, parameter in self.parameters.items():
             for part, value in self._state(name)[parameter].items():
-                found[f"optimizer.{part}.{name}"] = full_tensor(value)
-        return found
+                tensors[f"optimizer.{part}.{name}"] = full_tensor(value)
+        return tensors
 
     def load_state_dict(self, tensors: dict[str, Tensor]) -> None:
         """Restore tensors that `state_dict` returned."""

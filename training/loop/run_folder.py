@@ -111,9 +111,11 @@ class Run:
                 f"{folder} already contains a run. To resume it: {again}. "
                 "To start a new run, choose a different --out"
             )
-        made = not folder.exists()
+        created = not folder.exists()
         try:
-            if not made and (not folder.is_dir() or set(folder.iterdir()) - {draft_of(run.config)}):
+            if not created and (
+                not folder.is_dir() or set(folder.iterdir()) - {draft_of(run.config)}
+            ):
                 raise Refused(f"{folder} already exists, and contains something else")
             folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
@@ -123,20 +125,20 @@ class Run:
                 needed(provider).keep(Path(settings.answers), run.answers)
             run.keep(settings)
         except (OSError, Refused) as error:
-            run.forget(made)
+            run.forget(created)
             if isinstance(error, Refused):
                 raise
             raise Refused(f"{folder} cannot be written: {error.strerror}") from error
         return run
 
-    def forget(self, made: bool) -> None:
+    def forget(self, created: bool) -> None:
         """Remove the files of a run that failed at the start, and the folder if the run created it."""
         for path in self.folder.iterdir():
             if path.is_dir():
                 shutil.rmtree(path, ignore_errors=True)
             else:
                 path.unlink(missing_ok=True)
-        if made:
+        if created:
             self.folder.rmdir()
 
     @classmethod

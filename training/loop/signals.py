@@ -26,12 +26,12 @@ class StopSignal:
                 raise KeyboardInterrupt
             self.asked = True
 
-        before = {one: signal.signal(one, stop) for one in (signal.SIGINT, signal.SIGTERM)}
+        before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
         try:
             yield
         finally:
-            for one, handler in before.items():
-                signal.signal(one, handler)
+            for signal_number, handler in before.items():
+                signal.signal(signal_number, handler)
 
     def requested(self) -> bool:
         """Whether any process was asked to stop."""

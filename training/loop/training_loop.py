@@ -115,7 +115,7 @@ class Trainer:
         Each parameter costs 2 in the forward and 2 in the backward pass, and 2 more for its gradient if it is
         trained. A parameter of an encoder is counted as if the source had as many tokens as the target.
         """
-        trained: int = sum(one.numel() for one in self.objective.parameters.values())
+        trained: int = sum(parameter.numel() for parameter in self.objective.parameters.values())
         return 4 * self.size + 2 * trained
 
     def build(self) -> Model:
@@ -126,7 +126,7 @@ class Trainer:
         """Return the weights to use: LoRA's updates are merged. Every process must call this."""
         if not self.settings.lora:
             return trained
-        frozen = {name: full_tensor(one) for name, one in self.objective.frozen.items()}
+        frozen = {name: full_tensor(tensor) for name, tensor in self.objective.frozen.items()}
         return merged(frozen | trained)
 
     def build_loss(self, model: Model) -> Objective:

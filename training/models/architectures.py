@@ -85,18 +85,18 @@ def build(
     if parts is reference:
         return model
     with torch.device("meta"):
-        wanted = shapes_of(_built(settings, languages, reference.module, base))
-    if shapes != wanted:
+        expected = shapes_of(_built(settings, languages, reference.module, base))
+    if shapes != expected:
         raise Refused(
             f"The parts in {parts.answers} make another model than the reference's: "
-            f"{_differing(shapes, wanted)}. `course check` tells which part is wrong"
+            f"{_differing(shapes, expected)}. `course check` tells which part is wrong"
         )
     return model
 
 
-def _differing(some: dict[str, tuple[int, ...]], others: dict[str, tuple[int, ...]]) -> str:
+def _differing(some: dict[str, tuple[int, ...]], other: dict[str, tuple[int, ...]]) -> str:
     """The names that only one has, or both with another shape: a few of them."""
-    odd = sorted({name for name, _ in some.items() ^ others.items()})
+    odd = sorted({name for name, _ in some.items() ^ other.items()})
     more = f" and {len(odd) - MAX_NAMES} more" if len(odd) > MAX_NAMES else ""
     return ", ".join(odd[:MAX_NAMES]) + more
 
@@ -254,23 +254,23 @@ class Objective(nn.Module):
         batch = implementation.Batch(source, target, pad=PAD)
         states = self.model(batch.src, batch.tgt, batch.src_mask, batch.tgt_mask)
         log_probs = self.model.generator(states).flatten(0, 1)  # (B · (T − 1), V)
-        wanted = target[:, 1:].flatten()
-        plain = nn.functional.nll_loss(log_probs, wanted, ignore_index=PAD, reduction="sum")
-        return smoothed(plain, log_probs, wanted, self.smoothing), plain.detach()
+        targets = target[:, 1:].flatten()
+        plain = nn.functional.nll_loss(log_probs, targets, ignore_index=PAD, reduction="sum")
+        return smoothed(plain, log_probs, targets, self.smoothing), plain.detach()
 
 
-def smoothed(plain: Tensor, log_probs: Tensor, wanted: Tensor, smoothing: float) -> Tensor:
+def smoothed(plain: Tensor, log_probs: Tensor, labels: Tensor, smoothing: float) -> Tensor:
     """Compute the loss of `implementation.LabelSmoothing` without its target matrix.
 
     Args:
         plain: the summed negative log-probability of the targets.
         log_probs: `(N, V)`; class 0 is padding.
-        wanted: the targets, `(N,)`.
+        labels: the targets, `(N,)`.
         smoothing: ε, below 1.
     """
     if smoothing == 0:
         return plain
-    real = wanted != PAD
+    real = labels != PAD
     share = smoothing / (log_probs.size(1) - 2)
     # −log p of every wrong class, summed over the rows
     wrong = ((log_probs[:, PAD] - log_probs.sum(dim=1)) * real).sum() - plain
@@ -343,12 +343,12 @@ def with_weights(model: Model, weights: dict[str, Tensor]) -> Model:
         return model
     small = quantize_model(model)
     weights = _renamed(model, weights)
-    shapes, given = (
+    shapes, weight_shapes = (
         {name: tuple(weight.shape) for name, weight in some.items()}
         for some in (state_of(small), weights)
     )
-    if shapes != given:
-        raise Refused(f"These weights are of another model: {_differing(shapes, given)}")
+    if shapes != weight_shapes:
+        raise Refused(f"These weights are of another model: {_differing(shapes, weight_shapes)}")
     small.load_state_dict(weights, strict=False)  # without the other names of what is shared
     return small
 
@@ -364,6 +364,8 @@ def put_in_place(model: Model, weights: dict[str, Tensor]) -> None:
 
 
 def _refuse_another(model: Model, weights: dict[str, Tensor]) -> None:
-    given = {name: tuple(weight.shape) for name, weight in weights.items()}
-    if shapes_of(model) != given:
-        raise Refused(f"These weights are of another model: {_differing(shapes_of(model), given)}")
+    weight_shapes = {name: tuple(weight.shape) for name, weight in weights.items()}
+    if shapes_of(model) != weight_shapes:
+        raise Refused(
+            f"These weights are of another model: {_differing(shapes_of(model), weight_shapes)}"
+        )

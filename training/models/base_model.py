@@ -63,14 +63,14 @@ class Base:
         return {"kind": self.kind, **asdict(self)}
 
 
-def base_from_json(found: dict[str, Any]) -> Base:
+def base_from_json(entry: dict[str, Any]) -> Base:
     """Return the model that `Base.as_json` described.
 
     Raises:
         KeyError, TypeError: the JSON describes no model.
     """
-    config = KINDS[found.pop("kind")](**found.pop("config"))
-    return Base(config=config, **found)
+    config = KINDS[entry.pop("kind")](**entry.pop("config"))
+    return Base(config=config, **entry)
 
 
 def rope_of(divisors: Tensor | None) -> dict[str, Any] | None:

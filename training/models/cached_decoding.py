@@ -140,14 +140,14 @@ class CachedEncoderDecoder:
         states: Tensor = x if norm is None else norm(x)
         return states
 
-    def _parents(self, seen: Tensor, tgt: Tensor) -> Tensor:
+    def _parents(self, previous: Tensor, tgt: Tensor) -> Tensor:
         """For each row, one of the rows seen last that it begins with, `(B,)`: among its neighbors."""
-        t = seen.size(1)
-        old, new = (rows[:, :t].reshape(-1, self._beam, t) for rows in (seen, tgt))
+        t = previous.size(1)
+        old, new = (rows[:, :t].reshape(-1, self._beam, t) for rows in (previous, tgt))
         is_same = (new.unsqueeze(2) == old.unsqueeze(1)).all(dim=-1)  # (sources, beam, beam)
-        place = is_same.int().argmax(dim=-1)  # (sources, beam)
-        first = self._beam * torch.arange(len(place), device=place.device)  # (sources,)
-        return (first.unsqueeze(1) + place).flatten()
+        position = is_same.int().argmax(dim=-1)  # (sources, beam)
+        first = self._beam * torch.arange(len(position), device=position.device)  # (sources,)
+        return (first.unsqueeze(1) + position).flatten()
 
 
 # --- What both are made of ------------------------------------------------------------------------
@@ -173,10 +173,10 @@ def _own_past(heads: Any, cache: KVCache, number: int) -> Callable[[Tensor], Ten
 
 
 def _kept_source(
-    heads: Any, kept: tuple[Tensor, Tensor], src_mask: Tensor
+    heads: Any, keys_and_values: tuple[Tensor, Tensor], src_mask: Tensor
 ) -> Callable[[Tensor], Tensor]:
     """Attention of a layer to the source, whose keys and values are there."""
-    return lambda x: _joined(heads, x, *kept, src_mask.unsqueeze(1))
+    return lambda x: _joined(heads, x, *keys_and_values, src_mask.unsqueeze(1))
 
 
 def _keys_and_values(heads: Any, x: Tensor) -> tuple[Tensor, Tensor]:

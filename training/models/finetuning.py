@@ -39,11 +39,11 @@ class Origin:
     @property
     def fingerprint(self) -> str:
         """Return a digest of the weights."""
-        found = hashlib.sha256()
+        hasher = hashlib.sha256()
         for name, weight in sorted(self.weights.items()):
-            found.update(name.encode())
-            found.update(weight.contiguous().numpy().tobytes())
-        return found.hexdigest()
+            hasher.update(name.encode())
+            hasher.update(weight.contiguous().numpy().tobytes())
+        return hasher.hexdigest()
 
     def fitted(self, settings: Settings) -> Settings:
         """Return the settings with this model's sizes.
@@ -91,21 +91,21 @@ def origin(settings: Settings, console: Console) -> Origin:
         Refused: the model cannot be downloaded or read.
     """
     data_dir = Path(settings.data_dir) if settings.data_dir else None
-    found = Pretrained.load(folder_of(settings.pretrained, data_dir, console), "cpu")
-    weights = {name: weight.float() for name, weight in weights_of(found.model).items()}
+    pretrained = Pretrained.load(folder_of(settings.pretrained, data_dir, console), "cpu")
+    weights = {name: weight.float() for name, weight in weights_of(pretrained.model).items()}
     # A LLaMA that is tied has its head twice here, and is trained with one matrix for both.
     tied = "head.weight" not in weights
     if not tied and torch.equal(weights["head.weight"], weights["embed.weight"]):
         del weights["head.weight"]
         tied = True
     base = Base(
-        config=replace(found.model.config),
+        config=replace(pretrained.model.config),
         tied=tied,
-        divisors=None if found.divisors is None else found.divisors.tolist(),
-        rope=found.rope,
-        ends=sorted(found.ends),
-        template=found.template,
-        specials=dict(found.specials),
+        divisors=None if pretrained.divisors is None else pretrained.divisors.tolist(),
+        rope=pretrained.rope,
+        ends=sorted(pretrained.ends),
+        template=pretrained.template,
+        specials=dict(pretrained.specials),
     )
-    words = Published(found.tokenizer, base.config.vocab)
+    words = Published(pretrained.tokenizer, base.config.vocab)
     return Origin(base, weights, Languages(None, words, None))

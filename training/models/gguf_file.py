@@ -105,7 +105,7 @@ class _Facts:
 
     def size(self, key: str, default: int | None = None) -> int:
         value = self.get(key, default)
-        if isinstance(value, list) and value and all(one == value[0] for one in value):
+        if isinstance(value, list) and value and all(item == value[0] for item in value):
             value = value[0]  # some writers give one number for each layer
         if type(value) is not int or value < 1:
             raise Refused(f"{key} must be a whole number above 0, got {value!r}")
@@ -141,7 +141,7 @@ def _llama(reader: gguf.GGUFReader, facts: _Facts) -> LlamaFile:
             f"one of {facts.get('split.count')} parts of a model: join them with "
             "`llama-gguf-split --merge`"
         )
-    shapes = {one.name: tuple(reversed(one.shape.tolist())) for one in tensors}
+    shapes = {tensor.name: tuple(reversed(tensor.shape.tolist())) for tensor in tensors}
     if len(shape := shapes.get("token_embd.weight", ())) != 2:
         raise Refused("there is no matrix token_embd.weight, the embedding")
     config = _config(facts, vocab=shape[0])
@@ -187,12 +187,12 @@ def _config(facts: _Facts, vocab: int) -> LLaMAConfig:
 
 def _divisors(tensors: list[gguf.ReaderTensor], facts: _Facts, head_dim: int) -> Tensor | None:
     """What the angles are divided by: LLaMA 3's are a tensor of their own, linear ones a number."""
-    for one in tensors:
-        if one.name == FACTORS:
-            found = _dequantized(one).double()
-            if found.shape != (head_dim // 2,) or not (found > 0).all():
+    for tensor in tensors:
+        if tensor.name == FACTORS:
+            divisors = _dequantized(tensor).double()
+            if divisors.shape != (head_dim // 2,) or not (divisors > 0).all():
                 raise Refused(f"{FACTORS} must be {head_dim // 2} numbers above 0")
-            return found
+            return divisors
     kind = facts.text("llama.rope.scaling.type", "none")
     if kind not in ("none", "linear"):
         raise Refused(f"llama.rope.scaling.type is {kind!r}: our class computes none and linear")
@@ -213,14 +213,14 @@ def _ends(facts: _Facts) -> frozenset[int]:
 def _weights(reader: gguf.GGUFReader, config: LLaMAConfig) -> dict[str, Tensor]:
     """The weights by our names. A head that is missing is the embedding."""
     weights: dict[str, Tensor] = {}
-    for one in reader.tensors:
-        if one.name == FACTORS:
+    for tensor in reader.tensors:
+        if tensor.name == FACTORS:
             continue
-        name = _our_name(one.name)
-        weight = _dequantized(one)
+        name = _our_name(tensor.name)
+        weight = _dequantized(tensor)
         if name.endswith(("w_q.weight", "w_k.weight")):
             heads = config.n_heads if name.endswith("w_q.weight") else config.n_kv_heads
-            weight = in_halves(weight, heads, one.name)
+            weight = in_halves(weight, heads, tensor.name)
         weights[name] = weight
         _let_go(reader)
     weights.setdefault("head.weight", weights["embed.weight"])
@@ -256,16 +256,18 @@ def in_halves(weight: Tensor, heads: int, name: str = "the matrix") -> Tensor:
     return pairs.transpose(1, 2).reshape(weight.shape)
 
 
-def _dequantized(one: gguf.ReaderTensor) -> Tensor:
+def _dequantized(tensor: gguf.ReaderTensor) -> Tensor:
     """A tensor in float32, a few rows at a time: little more memory is in use than what comes of it."""
-    if one.tensor_type.name not in TYPES:
-        raise Refused(f"{one.name} is of type {one.tensor_type.name}: {', '.join(TYPES)} are read")
-    weight = torch.empty(tuple(reversed(one.shape.tolist())))
-    rows, target = np.atleast_2d(one.data), np.atleast_2d(weight.numpy())
+    if tensor.tensor_type.name not in TYPES:
+        raise Refused(
+            f"{tensor.name} is of type {tensor.tensor_type.name}: {', '.join(TYPES)} are read"
+        )
+    weight = torch.empty(tuple(reversed(tensor.shape.tolist())))
+    rows, target = np.atleast_2d(tensor.data), np.atleast_2d(weight.numpy())
     for few in _few(*target.shape):
-        target[few] = gguf.dequantize(rows[few], one.tensor_type)
+        target[few] = gguf.dequantize(rows[few], tensor.tensor_type)
     if not np.isfinite(target).all():
-        raise Refused(f"{one.name} holds numbers that are not finite: the file is damaged")
+        raise Refused(f"{tensor.name} holds numbers that are not finite: the file is damaged")
     return weight
 
 

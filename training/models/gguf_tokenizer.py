@@ -93,8 +93,8 @@ def tokenizer_of(fact: Callable[..., Any]) -> Tokenizer:
 def _begin(tokenizer: Tokenizer, fact: Callable[..., Any], usually: bool) -> None:
     """Have each text begin with the token for that, where the model wants it."""
     first = fact("tokenizer.ggml.bos_token_id")
-    wanted = fact("tokenizer.ggml.add_bos_token")
-    if not (usually if wanted is None else wanted) or type(first) is not int:
+    adds_begin = fact("tokenizer.ggml.add_bos_token")
+    if not (usually if adds_begin is None else adds_begin) or type(first) is not int:
         return
     if (name := tokenizer.id_to_token(first)) is None:
         raise Refused(f"tokenizer.ggml.bos_token_id is {first}, and there is no such token")
@@ -119,9 +119,9 @@ def _byte_level(tokens: list[str], types: list[int], fact: Callable[..., Any]) -
     merges = fact("tokenizer.ggml.merges")
     if not _is_list(merges, str):
         raise Refused("tokenizer.ggml.merges must be a list of texts")
-    pairs = [(left, right) for left, _, right in (merge.partition(" ") for merge in merges)]
-    whole = split is _llama3  # a word that is a token is not merged from its bytes
-    tokenizer = Tokenizer(models.BPE(_numbered(tokens), pairs, ignore_merges=whole))
+    pairs = [(head, right) for head, _, right in (merge.partition(" ") for merge in merges)]
+    keeps_words = split is _llama3  # a word that is a token is not merged from its bytes
+    tokenizer = Tokenizer(models.BPE(_numbered(tokens), pairs, ignore_merges=keeps_words))
     tokenizer.pre_tokenizer = split()
     tokenizer.decoder = decoders.ByteLevel()
     return tokenizer
@@ -156,13 +156,13 @@ def _sentencepiece(tokens: list[str], types: list[int], fact: Callable[..., Any]
 
 def _merges(vocabulary: dict[str, int], scores: list[float]) -> list[tuple[str, str]]:
     """The merges that SentencePiece would make, the one with the best score first."""
-    found: list[tuple[float, int, str, str]] = []
+    pairs: list[tuple[float, int, str, str]] = []
     for token, number in vocabulary.items():
         for cut in range(1, len(token)):
-            left, right = token[:cut], token[cut:]
-            if left in vocabulary and right in vocabulary:
-                found.append((-scores[number], number, left, right))
-    return [(left, right) for *_, left, right in sorted(found, key=lambda one: one[:2])]
+            head, right = token[:cut], token[cut:]
+            if head in vocabulary and right in vocabulary:
+                pairs.append((-scores[number], number, head, right))
+    return [(head, right) for *_, head, right in sorted(pairs, key=lambda pair: pair[:2])]
 
 
 def _numbered(tokens: list[str]) -> dict[str, int]:
@@ -172,5 +172,5 @@ def _numbered(tokens: list[str]) -> dict[str, int]:
     return numbered
 
 
-def _is_list(found: Any, kind: type) -> bool:
-    return isinstance(found, list) and bool(found) and all(type(one) is kind for one in found)
+def _is_list(value: Any, kind: type) -> bool:
+    return isinstance(value, list) and bool(value) and all(type(item) is kind for item in value)

@@ -28,12 +28,12 @@ SHARDS = "model-*.safetensors"
 FILES = [CONFIG, TOKENIZER, WEIGHTS, INDEX, SHARDS, ENDS, TOKENIZER_CONFIG, TEMPLATE]
 
 
-def folder_of(asked: str, data_dir: Path | None, console: Console) -> Path:
+def folder_of(name_or_path: str, data_dir: Path | None, console: Console) -> Path:
     """Return the folder or file of a model: the one that was named, or that of a published model,
     which is downloaded once.
 
     Args:
-        asked: a folder, a GGUF file, or a name on the hub, such as `gpt2` or `owner/model`, or
+        name_or_path: a folder, a GGUF file, or a name on the hub, such as `gpt2` or `owner/model`, or
             `smollm2-135m`.
         data_dir: the folder to search and to download to, instead of the cache. That of a model of
             the hub is the Hugging Face libraries' own, and follows their settings (`HF_HOME`).
@@ -43,15 +43,15 @@ def folder_of(asked: str, data_dir: Path | None, console: Console) -> Path:
         Refused: this is neither a folder nor a name, or files cannot be downloaded; the message
             says what to do.
     """
-    if Path(asked).is_dir() or Path(asked).is_file():
-        return Path(asked)
-    if asked == SMOLLM2:
+    if Path(name_or_path).is_dir() or Path(name_or_path).is_file():
+        return Path(name_or_path)
+    if name_or_path == SMOLLM2:
         return wheels.unpacked(wheels.SMOLLM2, data_dir, console)
-    name = SHORT.get(asked, asked)
+    name = SHORT.get(name_or_path, name_or_path)
     if not re.fullmatch(r"[\w.-]+/[\w.-]+", name, re.ASCII) or ".." in name:
-        known = ", ".join([SMOLLM2, *SHORT])
+        published = ", ".join([SMOLLM2, *SHORT])
         raise Refused(
-            f"There is no folder or file {asked}, and a published model is one of {known}, or "
+            f"There is no folder or file {name_or_path}, and a published model is one of {published}, or "
             "owner/model as on huggingface.co"
         )
     return _snapshot(name, data_dir)

@@ -64,26 +64,26 @@ def _all_tensors(folder: Path) -> dict[str, Tensor]:
         old = [path.name for path in sorted(folder.glob("*.bin"))]
         why = f". {old[0]} is a pickle, which may run code: it is not read" if old else ""
         raise Refused(f"{folder} has neither {WEIGHTS} nor {INDEX}{why}")
-    found: dict[str, Tensor] = {}
-    wanted = weight_map(folder / INDEX)
-    for file in sorted(set(wanted.values())):
+    result: dict[str, Tensor] = {}
+    files = weight_map(folder / INDEX)
+    for file in sorted(set(files.values())):
         tensors = _tensors(folder / file)
-        missing = [name for name, its in wanted.items() if its == file and name not in tensors]
+        missing = [name for name, its in files.items() if its == file and name not in tensors]
         if missing:
             raise Refused(f"{folder / file} has no {missing[0]}, which {INDEX} says it has")
-        found |= tensors
-    return found
+        result |= tensors
+    return result
 
 
 def weight_map(index: Path) -> dict[str, str]:
     """Return the file of each tensor."""
-    found = read_json(index).get("weight_map")
-    if not isinstance(found, dict) or not found:
+    files = read_json(index).get("weight_map")
+    if not isinstance(files, dict) or not files:
         raise Refused(f"{index} names no files: it needs a weight_map")
-    for file in found.values():
+    for file in files.values():
         if not isinstance(file, str) or not re.fullmatch(r"[\w.-]+\.safetensors", file, re.ASCII):
             raise Refused(f"{index} names {file!r}, which is not a .safetensors file beside it")
-    return found
+    return files
 
 
 def _tensors(path: Path) -> dict[str, Tensor]:
@@ -114,8 +114,8 @@ def end_tokens(
 ) -> frozenset[int]:
     """Return the tokens that end a text, from the first file that names any: the generation config, the
     model's config, or the tokenizer's."""
-    for found in (_optional(folder / ENDS), config):
-        ids = found.get("eos_token_id")
+    for settings in (_optional(folder / ENDS), config):
+        ids = settings.get("eos_token_id")
         if ends := frozenset(
             end for end in (ids if isinstance(ids, list) else [ids]) if type(end) is int
         ):
@@ -134,21 +134,25 @@ def chat_template(folder: Path) -> str | None:
             return path.read_text(encoding="utf-8")
         except (OSError, ValueError) as error:
             raise Refused(f"{path} cannot be read: {error}") from error
-    found = _optional(folder / TOKENIZER_CONFIG).get("chat_template")
-    if isinstance(found, list):
-        named = {one.get("name"): one.get("template") for one in found if isinstance(one, dict)}
-        found = named.get("default")
-    return found if isinstance(found, str) else None
+    template = _optional(folder / TOKENIZER_CONFIG).get("chat_template")
+    if isinstance(template, list):
+        named = {
+            entry.get("name"): entry.get("template")
+            for entry in template
+            if isinstance(entry, dict)
+        }
+        template = named.get("default")
+    return template if isinstance(template, str) else None
 
 
 def special_tokens(folder: Path) -> dict[str, str]:
-    known = _optional(folder / TOKENIZER_CONFIG)
-    found = {}
+    config = _optional(folder / TOKENIZER_CONFIG)
+    tokens = {}
     for name in ("bos_token", "eos_token"):
-        token = known.get(name)
+        token = config.get(name)
         content = token.get("content") if isinstance(token, dict) else token
-        found[name] = content if isinstance(content, str) else ""
-    return found
+        tokens[name] = content if isinstance(content, str) else ""
+    return tokens
 
 
 def _optional(path: Path) -> dict[str, Any]:
@@ -157,11 +161,11 @@ def _optional(path: Path) -> dict[str, Any]:
 
 def read_json(path: Path) -> dict[str, Any]:
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
+        content = json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise Refused(f"{path} cannot be read: {error.strerror}") from error
     except ValueError as error:
         raise Refused(f"{path} is damaged: {error}") from error
-    if not isinstance(found, dict):
+    if not isinstance(content, dict):
         raise Refused(f"{path} is damaged: it must hold an object")
-    return found
+    return content

@@ -54,23 +54,23 @@ def write(path: Path, model: Model, settings: Settings, languages: Languages, pa
     import onnx
 
     # Operation by operation, as every runtime of ONNX knows them.
-    asked = reader(fuse(model, False), settings.but({"fused": False}), parts)
-    cached = isinstance(asked, CachedModel)
+    served = reader(fuse(model, False), settings.but({"fused": False}), parts)
+    cached = isinstance(served, CachedModel)
     try:
         with (
             tempfile.TemporaryDirectory() as folder,
             parts.attribute_errors("cannot be written as ONNX."),
         ):
             draft = Path(folder) / "model.onnx"
-            export(asked.model if isinstance(asked, CachedModel) else model, draft, cache=cached)
-            written = onnx.load(draft)
-        _forget_the_making(written)
+            export(served.model if isinstance(served, CachedModel) else model, draft, cache=cached)
+            exported = onnx.load(draft)
+        _forget_the_making(exported)
         for key, text in (
             (SETTINGS, settings.as_yaml()),
             (VOCABULARY, json.dumps(languages.as_json())),
         ):
-            written.metadata_props.add(key=key, value=text)
-        write_whole(path, written.SerializeToString())
+            exported.metadata_props.add(key=key, value=text)
+        write_whole(path, exported.SerializeToString())
     except OSError as error:
         raise Refused(f"{path} cannot be written: {error.strerror}") from error
     finally:
@@ -91,12 +91,12 @@ def read(path: Path) -> tuple[Settings, Languages, OnnxModel]:
         model = OnnxModel(path, context=1)
     except Exception as error:  # onnxruntime's have no other class in common
         raise Refused(f"{path} is damaged, or not an ONNX file: {error}") from error
-    kept = model.session.get_modelmeta().custom_metadata_map
-    if not {SETTINGS, VOCABULARY} <= kept.keys():
+    metadata = model.session.get_modelmeta().custom_metadata_map
+    if not {SETTINGS, VOCABULARY} <= metadata.keys():
         raise Refused(f"{path} was not written by course export: it has no vocabulary")
-    settings = from_yaml(kept[SETTINGS], path)
+    settings = from_yaml(metadata[SETTINGS], path)
     try:
-        languages = languages_from_json(json.loads(kept[VOCABULARY]))
+        languages = languages_from_json(json.loads(metadata[VOCABULARY]))
     except Exception as error:  # tokenizers raises this very class
         raise Refused(f"{path} is damaged: {error}") from error
     model.config.context = settings.context
@@ -104,10 +104,10 @@ def read(path: Path) -> tuple[Settings, Languages, OnnxModel]:
     return settings, languages, model
 
 
-def _forget_the_making(written: Any) -> None:
+def _forget_the_making(model: Any) -> None:
     """Take away what the exporter notes of each operation, such as the lines of code that it comes from:
     a third of a small file, with the names of the files that were run."""
-    graph = written.graph
+    graph = model.graph
     for noted in (graph, *graph.node, *graph.input, *graph.output, *graph.initializer):
         noted.ClearField("metadata_props")
         noted.ClearField("doc_string")

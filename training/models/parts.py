@@ -56,8 +56,8 @@ class Parts:
         except (Exception, SystemExit) as error:  # a learner's code may raise anything
             if self.describe is None:
                 raise
-            told = f"The parts in {self.answers} {what} {self.describe(error)}"
-            raise Refused(told) from error
+            message = f"The parts in {self.answers} {what} {self.describe(error)}"
+            raise Refused(message) from error
 
 
 def whose(own: list[str], filled: dict[str, list[str]]) -> Iterator[str]:
@@ -110,14 +110,14 @@ class PartsProvider(Protocol):
         """
 
     def speaker(
-        self, answers: Path, model: Path, told: Callable[[str], None]
+        self, answers: Path, model: Path, report: Callable[[str], None]
     ) -> AbstractContextManager[TextGenerator]:
         """Load a published model that generates text with a learner's parts, in a separate process.
 
         Args:
             answers: the folder with the parts.
             model: the folder or file of the model.
-            told: called with whose the parts are, in a line for each kind.
+            report: called with whose the parts are, in a line for each kind.
 
         Raises:
             Refused: a part or the model cannot be loaded, or none of the parts is used.

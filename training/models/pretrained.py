@@ -95,23 +95,23 @@ class Pretrained:
     def _from_gguf(cls, path: Path, device: str, classes: Classes) -> Pretrained:
         from training.models import gguf_file  # gguf takes a fifth of a second to import
 
-        found = gguf_file.read(path)
+        file = gguf_file.read(path)
         with torch.device("meta"), _Uninitialized():  # the weights are assigned later
-            model = classes.llama(found.config)
-        put_in_place(model, found.weights)
-        if found.divisors is not None:
-            stretch(model, found.divisors)
+            model = classes.llama(file.config)
+        put_in_place(model, file.weights)
+        if file.divisors is not None:
+            stretch(model, file.divisors)
         where = pick(device)
         return cls(
             model.to(where).eval(),
-            found.tokenizer,
-            found.ends,
+            file.tokenizer,
+            file.ends,
             where,
-            found.template,
-            found.specials,
+            file.template,
+            file.specials,
             classes,
-            found.divisors,
-            rope_of(found.divisors),
+            file.divisors,
+            rope_of(file.divisors),
         )
 
     @classmethod
@@ -175,14 +175,14 @@ class Pretrained:
     def _choosing(self, ids: list[int], drawing: Sampling) -> Choose:
         """Return the next-token function. A text that continues the last one reuses its cache."""
         context = self.model.config.context
-        known = len(self._read)
-        if self._ask is None or not 0 < known < len(ids) or ids[:known] != self._read:
+        count = len(self._read)
+        if self._ask is None or not 0 < count < len(ids) or ids[:count] != self._read:
             self._ask = self.classes.reader(self.model, context)
         ask = self._ask
 
-        def reading(seen: Tensor) -> Tensor:
+        def reading(tokens: Tensor) -> Tensor:
             self._read = []  # if interrupted here, some layers' caches are longer than others'
-            logits = ask(seen)
+            logits = ask(tokens)
             # Beyond the context the window moves, and the cache is no longer valid.
             self._read = ids.copy() if len(ids) < context else []
             return logits
@@ -227,10 +227,10 @@ class _Uninitialized(TorchFunctionMode):
     def __torch_function__(
         self, func: Any, types: Any, args: Any = (), kwargs: Mapping[str, Any] | None = None
     ) -> Any:
-        given = kwargs or {}
+        keywords = kwargs or {}
         if getattr(func, "__module__", None) == "torch.nn.init":
-            return given["tensor"] if "tensor" in given else args[0]
-        return func(*args, **given)
+            return keywords["tensor"] if "tensor" in keywords else args[0]
+        return func(*args, **keywords)
 
 
 # --- What it is -----------------------------------------------------------------------------------

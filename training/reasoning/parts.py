@@ -23,7 +23,7 @@ PARTS = {
 
 def parts_from(module: Callable[[str], ModuleType]) -> ModuleType:
     """Return a module with all parts, from the modules that `module` returns by name."""
-    found = ModuleType("reasoner")
+    joined = ModuleType("reasoner")
     for name, parts in PARTS.items():
-        vars(found).update({part: getattr(module(name), part) for part in parts})
-    return found
+        vars(joined).update({part: getattr(module(name), part) for part in parts})
+    return joined

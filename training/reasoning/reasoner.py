@@ -82,8 +82,8 @@ class Recipe:
     beta: float = within(0, None, 0.01)  # weight of the KL penalty
 
     def __post_init__(self) -> None:
-        for one in fields(self):
-            settings.check(one, getattr(self, one.name))
+        for setting in fields(self):
+            settings.check(setting, getattr(self, setting.name))
         if self.d_model % (2 * self.heads) or self.heads % self.kv_heads:
             raise Refused(
                 "heads must divide d_model / 2, and kv_heads must divide heads, got "
@@ -132,16 +132,16 @@ def encode(text: str) -> list[int]:
     """
     if unknown := sorted(set(text) - set(CHARACTERS)):
         raise Refused(f"The model knows sums such as 47+85? and no {unknown[0]!r}")
-    return [CHARACTERS.index(one) for one in text]
+    return [CHARACTERS.index(character) for character in text]
 
 
 def decode(tokens: Sequence[int]) -> str:
     """Return the characters of tokens, up to the first token that is not a character."""
     text = ""
-    for one in tokens:
-        if one >= len(CHARACTERS):
+    for token in tokens:
+        if token >= len(CHARACTERS):
             break
-        text += CHARACTERS[one]
+        text += CHARACTERS[token]
     return text
 
 
@@ -248,9 +248,9 @@ class Reasoner:
         name = f"{self.recipe.seed} {stage.name} {self.progress.step}"
         source = random.Random(name)
         generator = torch.Generator().manual_seed(source.getrandbits(60))
-        number, left = self.progress.step + 1, stage.steps - self.progress.step
+        number, remaining = self.progress.step + 1, stage.steps - self.progress.step
         for group in self.optimizer.param_groups:
-            rising, falling = number / WARMUP, left / (COOLDOWN * stage.steps)
+            rising, falling = number / WARMUP, remaining / (COOLDOWN * stage.steps)
             group["lr"] = stage.rate * min(1.0, rising, falling)
         for loss in stage.losses(source, generator):
             self.optimizer.zero_grad()
@@ -271,15 +271,19 @@ class Reasoner:
     def _conversations(self, source: random.Random, generator: torch.Generator) -> Iterator[Tensor]:
         """Instruction tuning: the assistant's tokens alone."""
         some = source.choices(self.examples, k=self.recipe.batch)
-        tokens = pad_sequence([one for one, _ in some], batch_first=True, padding_value=PAD)
-        labels = pad_sequence([one for _, one in some], batch_first=True, padding_value=-100)
+        tokens = pad_sequence(
+            [tokens_of for tokens_of, _ in some], batch_first=True, padding_value=PAD
+        )
+        labels = pad_sequence(
+            [labels_of for _, labels_of in some], batch_first=True, padding_value=-100
+        )
         yield F.cross_entropy(self.model(tokens).flatten(0, 1), labels.flatten())
 
     def _answers(self, source: random.Random, generator: torch.Generator) -> Iterator[Tensor]:
         """Reinforcement learning: sample a group of answers to each prompt, and reward the right ones."""
         recipe, parts = self.recipe, self.parts
         questions = [self._question(source) for _ in range(recipe.prompts)]
-        prompts = torch.stack([self._prompt(one) for one in questions])  # (P, T_p)
+        prompts = torch.stack([self._prompt(question) for question in questions])  # (P, T_p)
         answers, mask = parts.sample_answers(
             self.model, prompts, recipe.group, self._longest, END, generator
         )  # (P, G, T) each
@@ -316,8 +320,8 @@ class Reasoner:
             {"role": "user", "content": f"{a}+{b}?"},
             {"role": "assistant", "content": worked_out(a, b)},
         ]
-        tokens, written = self.parts.chat_tokens(messages, encode, START, END)
-        return tokens, self.parts.answer_labels(tokens, written)
+        tokens, is_answer = self.parts.chat_tokens(messages, encode, START, END)
+        return tokens, self.parts.answer_labels(tokens, is_answer)
 
     def _prompt(self, question: Sum) -> Tensor:
         a, b = question
@@ -345,7 +349,7 @@ class Reasoner:
         questions = sorted(self.held_out)
         if plain:
             return {(a, b): torch.tensor([START, *encode(f"{a}+{b}\n")]) for a, b in questions}
-        return {one: self._prompt(one) for one in questions}
+        return {question: self._prompt(question) for question in questions}
 
     def shares_right(self, prompts: dict[Sum, Tensor]) -> list[float]:
         """Return the share of right answers, with sampling and with the most likely tokens."""
@@ -362,8 +366,8 @@ class Reasoner:
         text = self.parts.generate_cached(
             self.model, prompts, longest, temperature, **how
         )  # (P, T_p + longest)
-        found: list[list[int]] = text[:, start:].tolist()
-        return found
+        texts: list[list[int]] = text[:, start:].tolist()
+        return texts
 
     def reply(self, text: str, temperature: float, **how: Any) -> str:
         """Return the reply to a text; `how` is passed to `generate`.
@@ -380,8 +384,10 @@ class Reasoner:
 
     def save(self) -> None:
         """Write the state that resuming needs."""
-        tensors = {f"weights.{name}": one for name, one in weights_of(self.model).items()}
-        tensors |= {f"reference.{name}": one for name, one in weights_of(self.reference).items()}
+        tensors = {f"weights.{name}": tensor for name, tensor in weights_of(self.model).items()}
+        tensors |= {
+            f"reference.{name}": tensor for name, tensor in weights_of(self.reference).items()
+        }
         numbers: dict[str, dict[str, Any]] = {}
         for index, state in self.optimizer.state_dict()["state"].items():
             for name, value in state.items():
@@ -464,9 +470,9 @@ def recipe_of(folder: Path) -> tuple[Recipe, str]:
         Refused: the folder does not contain a run of a reasoner.
     """
     try:
-        found = yaml.safe_load((folder / SETTINGS).read_text(encoding="utf-8"))
-        answers = found.pop("answers")
-        return Recipe(**found), answers
+        recipe = yaml.safe_load((folder / SETTINGS).read_text(encoding="utf-8"))
+        answers = recipe.pop("answers")
+        return Recipe(**recipe), answers
     except (OSError, yaml.YAMLError, AttributeError, KeyError, TypeError) as error:
         raise Refused(
             f"{folder} is no run of a reasoner: `course assemble reasoner` makes one"

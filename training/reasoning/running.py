@@ -72,12 +72,12 @@ def improve(
             belongs to a different stage.
     """
     recipe, answers = reasoner.recipe_of(source)
-    wanted = parse_changes(changes, type(recipe))
-    if theirs := sorted(set(reasoner.OF_EARLIER_STAGES) & set(wanted)):
+    chosen = parse_changes(changes, type(recipe))
+    if theirs := sorted(set(reasoner.OF_EARLIER_STAGES) & set(chosen)):
         raise Refused(f"{theirs[0]} is determined by the run in --from, and cannot be set")
-    wanted |= {key: value for key, value in shortcuts.items() if value is not None}
+    chosen |= {key: value for key, value in shortcuts.items() if value is not None}
     folder = out or _dated("grpo")
-    reasoner.begin(folder, replace(recipe, **wanted), answers)
+    reasoner.begin(folder, replace(recipe, **chosen), answers)
     with _removed_on_failure(folder):
         if answers:
             shutil.copytree(source / reasoner.ANSWERS, folder / reasoner.ANSWERS)
@@ -140,8 +140,8 @@ def load(program: Program, folder: Path) -> tuple[Reasoner, Parts]:
         Refused: the folder does not contain a run of a reasoner, or its parts do not form a model.
     """
     recipe, answers = reasoner.recipe_of(folder)
-    kept = folder / reasoner.ANSWERS
-    parts = needed(program.provider).reasoner(answers, kept) if answers else Parts(_reference())
+    stored = folder / reasoner.ANSWERS
+    parts = needed(program.provider).reasoner(answers, stored) if answers else Parts(_reference())
     with parts.attribute_errors("do not make a model:"):
         return Reasoner(recipe, parts.module, folder), parts
 
@@ -183,8 +183,8 @@ def _reference() -> ModuleType:
 
 
 def _stopped(console: Console, loaded: Reasoner) -> int:
-    whole = loaded.progress.stage < 2 or "pretraining" in loaded.progress.shares
-    command = ["assemble", "reasoner"] if whole else ["train", "grpo"]
+    is_full = loaded.progress.stage < 2 or "pretraining" in loaded.progress.shares
+    command = ["assemble", "reasoner"] if is_full else ["train", "grpo"]
     again = shlex.join(["course", *command, "--resume", str(loaded.folder)])
     console.print(Text(f"Stopped; the last step is saved. To resume: {again}"), soft_wrap=True)
     return INTERRUPTED

@@ -77,7 +77,7 @@ def generate(
 
 def generate_pretrained(
     program: Program,
-    asked: str,
+    name: str,
     prompt: str,
     tokens: int,
     drawing: Sampling,
@@ -91,13 +91,13 @@ def generate_pretrained(
     Raises:
         Refused: the model cannot be loaded, or the prompt is empty.
     """
-    with speaking(program, asked, answers, device, data_dir) as speaker:
+    with speaking(program, name, answers, device, data_dir) as speaker:
         _print_as_it_comes(prompt, until(speaker.generate(prompt, tokens, drawing), stops))
 
 
 def chat(
     program: Program,
-    asked: str,
+    name: str,
     tokens: int,
     drawing: Sampling,
     device: str,
@@ -111,7 +111,7 @@ def chat(
         Refused: the model cannot be loaded.
     """
     console = program.console(stderr=True)
-    with speaking(program, asked, answers, device, data_dir) as speaker:
+    with speaking(program, name, answers, device, data_dir) as speaker:
         if sys.stdin.isatty():
             console.print(Text(HELP, "quiet"), soft_wrap=True)
 
@@ -175,47 +175,51 @@ def generate_with_a_draft(
         generator=torch.Generator(target.device).manual_seed(drawing.seed),
     )[0].tolist()
     hook.remove()
-    new = list(itertools.takewhile(lambda one: one not in target.ends, text[len(ids) :]))
+    new = list(itertools.takewhile(lambda token: token not in target.ends, text[len(ids) :]))
     continuation = words.decode(ids + new)[len(words.decode(ids)) :]
     _print_as_it_comes(prompt, until(iter([continuation]), stops))
     count = len(passes)
-    told = f"{tokens} tokens in {count} passes of the model: {tokens / count:.2f} tokens per pass"
-    program.console(stderr=True).print(Text(told, "quiet"), soft_wrap=True)
+    summary = (
+        f"{tokens} tokens in {count} passes of the model: {tokens / count:.2f} tokens per pass"
+    )
+    program.console(stderr=True).print(Text(summary, "quiet"), soft_wrap=True)
 
 
 def _texts(model: Pretrained, words: Words) -> list[str]:
     """Return the text of each token."""
-    return [words.decode([one]) for one in range(model.model.config.vocab)]
+    return [words.decode([token]) for token in range(model.model.config.vocab)]
 
 
 def _loaded(
-    program: Program, asked: str | Path, device: str, data_dir: Path | None
+    program: Program, name: str | Path, device: str, data_dir: Path | None
 ) -> tuple[Pretrained, Words]:
     """Load a published model, or that of a run in the same form, and its vocabulary.
 
     Raises:
         Refused: the model cannot be loaded, or is called in a different way.
     """
-    if not isinstance(asked, Path) and not Run(Path(asked)).config.exists():
-        path = folder_of(asked, data_dir, program.console(stderr=True))
+    if not isinstance(name, Path) and not Run(Path(name)).config.exists():
+        path = folder_of(name, data_dir, program.console(stderr=True))
         published = Pretrained.load(path, device)
         return published, published
-    found = Model.load(Path(asked), device, program.provider)
-    model = with_a_cache(found.model, found.settings, found.parts)
-    words, base = found.languages.target, found.base
+    trained = Model.load(Path(name), device, program.provider)
+    model = with_a_cache(trained.model, trained.settings, trained.parts)
+    words, base = trained.languages.target, trained.base
     if model is None:
         raise Refused(
             "--draft and course chat take runs of a GPT-2 or a LLaMA, made of the course's own parts"
         )
-    made = Pretrained(model, tokenizer(words), frozenset(base.ends if base else ()), found.device)
+    pretrained = Pretrained(
+        model, tokenizer(words), frozenset(base.ends if base else ()), trained.device
+    )
     if base is not None:
-        made.template, made.specials = base.template, base.specials
-    return made, words
+        pretrained.template, pretrained.specials = base.template, base.specials
+    return pretrained, words
 
 
 @contextlib.contextmanager
 def speaking(
-    program: Program, asked: str, answers: Path | None, device: str, data_dir: Path | None
+    program: Program, name: str, answers: Path | None, device: str, data_dir: Path | None
 ) -> Iterator[TextGenerator]:
     """Load a published model: computed here by our classes, or in a worker by a learner's.
 
@@ -223,16 +227,16 @@ def speaking(
         Refused: the model cannot be loaded, or the parts cannot be used.
     """
     console = program.console(stderr=True)
-    is_reasoner = (Path(asked) / SETTINGS).exists()
+    is_reasoner = (Path(name) / SETTINGS).exists()
     if answers is None and is_reasoner:
-        yield running.speaker(program, Path(asked))
+        yield running.speaker(program, Path(name))
         return
     if answers is None:
-        yield _loaded(program, asked, device, data_dir)[0]
+        yield _loaded(program, name, device, data_dir)[0]
         return
-    if is_reasoner or Run(Path(asked)).config.exists():
+    if is_reasoner or Run(Path(name)).config.exists():
         raise Refused("--answers is for published models: a run keeps its own parts")
-    path = folder_of(asked, data_dir, console)
+    path = folder_of(name, data_dir, console)
     if device not in ("auto", "cpu"):
         raise Refused(f"--answers needs --device cpu, got {device}")
 
@@ -274,11 +278,11 @@ def evaluate(
         console.print(Text(words, "yellow"), soft_wrap=True)
     split = split or task.splits[-1]
     with waiting(console, f"Evaluating on the {split} split") as tell:
-        found = evaluation.evaluate(model, task, split, beam, tell)
+        result = evaluation.evaluate(model, task, split, beam, tell)
     if as_json:
-        print(json.dumps(asdict(found)))
+        print(json.dumps(asdict(result)))
     else:
-        console.print(evaluation.as_table(found))
+        console.print(evaluation.as_table(result))
 
 
 def attention(program: Program, run: Path, text: str, out: Path | None, device: str) -> None:

@@ -95,10 +95,10 @@ class ChatSession:
         dropped = False
         while True:
             try:
-                found = self._speaker.reply(self._first + self._said, self._tokens, self._drawing)
+                pieces = self._speaker.reply(self._first + self._said, self._tokens, self._drawing)
                 if dropped:
                     self._tell("The model's context is full: the oldest messages are dropped.")
-                return found
+                return pieces
             except TooLong:
                 if len(self._said) < 3:  # only the latest message is left
                     raise

@@ -77,20 +77,22 @@ def compare(program: Program, folders: Sequence[Path], out: Path | None, as_json
 def differing(runs: Sequence[Curves]) -> dict[str, list[Any]]:
     """Return the settings that differ, with their values in each run."""
     every = [asdict(run.settings) for run in runs]
-    columns = {field.name: [one[field.name] for one in every] for field in fields(Settings)}
+    columns = {
+        field.name: [settings[field.name] for settings in every] for field in fields(Settings)
+    }
     return {key: values for key, values in columns.items() if any(v != values[0] for v in values)}
 
 
 def equal(runs: Sequence[Curves], loss: str) -> list[Equal]:
     """Return the losses at equal steps, tokens and seconds, if every run has them."""
-    found = []
+    results = []
     for amount in AMOUNTS:
         curves = [run.by(amount, loss) for run in runs]
-        known = [curve for curve in curves if curve]
-        if len(known) == len(runs):
-            at = min(curve[-1][0] for curve in known)
-            found.append(Equal(amount, at, [interpolated(curve, at) for curve in known]))
-    return found
+        measured = [curve for curve in curves if curve]
+        if len(measured) == len(runs):
+            at = min(curve[-1][0] for curve in measured)
+            results.append(Equal(amount, at, [interpolated(curve, at) for curve in measured]))
+    return results
 
 
 def interpolated(curve: Sequence[tuple[float, float]], x: float) -> float | None:
@@ -98,15 +100,15 @@ def interpolated(curve: Sequence[tuple[float, float]], x: float) -> float | None
     for point, height in reversed(curve):
         if point == x:
             return height
-    for (left, low), (right, high) in pairwise(curve):
-        if left < x < right:
-            return low + (high - low) * (x - left) / (right - left)
+    for (x_left, low), (right, high) in pairwise(curve):
+        if x_left < x < right:
+            return low + (high - low) * (x - x_left) / (right - x_left)
     return None
 
 
 def best(run: Curves) -> Point | None:
     """Return the first point with the lowest validation loss."""
-    return min(run.points["validation"], key=lambda one: one.loss, default=None)
+    return min(run.points["validation"], key=lambda point: point.loss, default=None)
 
 
 def last(run: Curves, loss: str) -> Point | None:
@@ -116,29 +118,29 @@ def last(run: Curves, loss: str) -> Point | None:
 
 def notes(runs: Sequence[Curves]) -> list[str]:
     """Return notes on how to read the figures."""
-    said = [
+    sentences = [
         "Values between two rows of metrics.csv are interpolated linearly. Seconds are those of each run's "
         "machine, validation included."
     ]
     other = _other_data(runs)
     if other:
-        said.append(
+        sentences.append(
             "Not comparable: losses are per token, and data or vocabularies differ "
             f"({', '.join(other)})."
         )
     if unknown := [run.name for run in runs if tokens_of_a_step(run.settings) is None]:
-        said.append(
+        sentences.append(
             f"Equal tokens: unknown, because sequence lengths vary in {', '.join(unknown)}."
         )
-    return said
+    return sentences
 
 
 def _other_data(runs: Sequence[Curves]) -> list[str]:
     """Return the differences that make losses incomparable."""
     settings = differing(runs)
     other = [key for key in settings if key in OF_THE_DATA]
-    known = all(run.data is not None for run in runs)  # otherwise compare the files' names
-    if len({run.data for run in runs}) > 1 if known else "data" in settings:
+    is_measured = all(run.data is not None for run in runs)  # otherwise compare the files' names
+    if len({run.data for run in runs}) > 1 if is_measured else "data" in settings:
         other.append("data")
     if any(run.vocabulary != runs[0].vocabulary for run in runs):
         other.append("vocabulary.json")
@@ -163,7 +165,7 @@ def as_object(runs: Sequence[Curves]) -> dict[str, Any]:
             for run in runs
         ],
         "settings": differing(runs),
-        "equal": {loss: [asdict(one) for one in equal(runs, loss)] for loss in LOSSES},
+        "equal": {loss: [asdict(losses) for losses in equal(runs, loss)] for loss in LOSSES},
         "notes": notes(runs),
     }
 
@@ -213,17 +215,17 @@ def _rows(runs: Sequence[Curves]) -> Iterator[tuple[str, list[str]]]:
         have = [
             _tokens(run) if amount == "tokens" else getattr(run.reached, amount) for run in runs
         ]
-        yield amount, ["unknown" if one is None else _number(one) for one in have]
+        yield amount, ["unknown" if value is None else _number(value) for value in have]
     for loss in LOSSES:
         yield f"{loss} loss", []
         if loss == "validation":
             lowest = [best(run) for run in runs]
-            yield "best", [_loss(one.loss if one else None) for one in lowest]
-            yield "  at step", [f"{one.steps:,}" if one else "–" for one in lowest]
+            yield "best", [_loss(point.loss if point else None) for point in lowest]
+            yield "  at step", [f"{point.steps:,}" if point else "–" for point in lowest]
         ends = [last(run, loss) for run in runs]
-        yield "last", [_loss(one.loss if one else None) for one in ends]
+        yield "last", [_loss(point.loss if point else None) for point in ends]
         for same in equal(runs, loss):
-            yield f"at {_number(same.at)} {same.amount}", [_loss(one) for one in same.losses]
+            yield f"at {_number(same.at)} {same.amount}", [_loss(value) for value in same.losses]
 
 
 def _written(value: Any) -> str:

@@ -47,9 +47,13 @@ class Curves:
     def by(self, amount: str, loss: str) -> list[tuple[float, float]] | None:
         """Return losses over steps, tokens or seconds; None if the number of tokens is unknown."""
         if amount == "seconds":
-            return [(one.seconds, one.loss) for one in self.points[loss]]
+            return [(point.seconds, point.loss) for point in self.points[loss]]
         each = 1 if amount == "steps" else tokens_of_a_step(self.settings)
-        return None if each is None else [(one.steps * each, one.loss) for one in self.points[loss]]
+        return (
+            None
+            if each is None
+            else [(point.steps * each, point.loss) for point in self.points[loss]]
+        )
 
 
 def read(folders: Sequence[Path]) -> list[Curves]:
@@ -61,11 +65,11 @@ def read(folders: Sequence[Path]) -> list[Curves]:
     """
     if len(folders) < 2:
         raise Refused("course compare needs at least two runs: course compare RUN RUN …")
-    whole = [folder.resolve() for folder in folders]
+    resolved = [folder.resolve() for folder in folders]
     for number, folder in enumerate(folders):
-        if whole[number] in whole[:number]:
+        if resolved[number] in resolved[:number]:
             raise Refused(f"{folder} is named twice: compare it with a different run")
-    short = [one.name for one in whole]
+    short = [folder_path.name for folder_path in resolved]
     names = short if len(set(short)) == len(short) else [str(folder) for folder in folders]
     return [_curves(name, Run.found(folder)) for name, folder in zip(names, folders, strict=True)]
 
@@ -99,22 +103,22 @@ def _rows(metrics: Path) -> list[dict[str, float]]:
         return []
     except (OSError, UnicodeDecodeError) as error:
         raise Refused(f"{metrics} cannot be read: {error}") from error
-    found: list[dict[str, float]] = []
+    rows: list[dict[str, float]] = []
     for number, row in enumerate(csv.DictReader(lines), 2):
         try:
             if None in row or None in row.values():  # more cells than columns, or fewer
                 raise ValueError
-            one = {name: float(row[name] or "nan") for name in COLUMNS}
-            if not math.isfinite(one["step"] + one["seconds"] + one["loss"]):
+            values = {name: float(row[name] or "nan") for name in COLUMNS}
+            if not math.isfinite(values["step"] + values["seconds"] + values["loss"]):
                 raise ValueError
-            if found and (
-                one["step"] <= found[-1]["step"] or one["seconds"] < found[-1]["seconds"]
+            if rows and (
+                values["step"] <= rows[-1]["step"] or values["seconds"] < rows[-1]["seconds"]
             ):
                 raise ValueError
         except (TypeError, ValueError, KeyError) as error:
             raise Refused(f"{metrics} is damaged in line {number}") from error
-        found.append(one)
-    return found
+        rows.append(values)
+    return rows
 
 
 def tokens_of_a_step(settings: Settings) -> int | None:

@@ -57,13 +57,13 @@ def evaluate(
     loss, sequences, tokens = held_out_loss(model, task, split, tell)
     exact = bleu = signature = None
     if not settings.of_language:
-        sources, wanted = map(list, zip(*task.texts(split), strict=True))
+        sources, references = map(list, zip(*task.texts(split), strict=True))
         answers = model.translate(sources, beam or model.usual_beam, tell=tell)
-        right = sum(a == b for a, b in zip(answers, wanted, strict=True))
-        exact = right / len(wanted)
+        right = sum(a == b for a, b in zip(answers, references, strict=True))
+        exact = right / len(references)
         if settings.task == "translation":
             metric = sacrebleu.BLEU(lowercase=settings.lowercase)
-            bleu = metric.corpus_score(answers, [wanted]).score
+            bleu = metric.corpus_score(answers, [references]).score
             signature = str(metric.get_signature())
     per_byte = loss * tokens / task.held_out_bytes if task.held_out_bytes else None
     return Evaluation(split, sequences, loss, perplexity(loss), exact, bleu, signature, per_byte)
@@ -84,21 +84,25 @@ def held_out_loss(model: Model, task: Task, split: str, tell: OnProgress) -> tup
     return total / tokens, sequences, tokens
 
 
-def as_table(found: Evaluation) -> Table:
+def as_table(evaluation: Evaluation) -> Table:
     """Format the evaluation as a table."""
     table = Table.grid(padding=(0, 3, 0, 0))
-    names = [f"{found.split} split", "loss", "perplexity"]
-    values = [f"{found.sequences:,} sequences", f"{found.loss:.4f}", short(found.perplexity)]
-    if found.loss_per_byte is not None:
+    names = [f"{evaluation.split} split", "loss", "perplexity"]
+    values = [
+        f"{evaluation.sequences:,} sequences",
+        f"{evaluation.loss:.4f}",
+        short(evaluation.perplexity),
+    ]
+    if evaluation.loss_per_byte is not None:
         names.append("loss per byte")
-        values.append(f"{found.loss_per_byte:.4f}")
-    if found.exact_match is not None:
+        values.append(f"{evaluation.loss_per_byte:.4f}")
+    if evaluation.exact_match is not None:
         names.append("exact match")
         # rounded down: 999.9 of 1000 is not 100 %
-        values.append(f"{int(1000 * found.exact_match) / 10:.1f}%")
-    if found.bleu is not None:
+        values.append(f"{int(1000 * evaluation.exact_match) / 10:.1f}%")
+    if evaluation.bleu is not None:
         names += ["BLEU", "signature"]
-        values += [f"{found.bleu:.2f}", str(found.signature)]
+        values += [f"{evaluation.bleu:.2f}", str(evaluation.signature)]
     for name, value in zip(names, values, strict=True):
         table.add_row(Text(name, "quiet"), Text(value, "bold"))
     return table

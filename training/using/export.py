@@ -64,10 +64,10 @@ def quantize(
         model.parts,
         model.base,
     )
-    made = _keep(program, small, Run(run), out or run.with_name(f"{run.name}-int8"))
-    _compare(program, task, {"float32": model, "int8": small}, (Run(run).weights, made.best))
-    program.console().print(Text(f"Everything is in {made.folder}", "quiet"), soft_wrap=True)
-    return made.folder
+    quantized = _keep(program, small, Run(run), out or run.with_name(f"{run.name}-int8"))
+    _compare(program, task, {"float32": model, "int8": small}, (Run(run).weights, quantized.best))
+    program.console().print(Text(f"Everything is in {quantized.folder}", "quiet"), soft_wrap=True)
+    return quantized.folder
 
 
 def export(program: Program, run: Path, file: Path, data_dir: Path | None) -> None:
@@ -121,17 +121,17 @@ def _keep(program: Program, model: Model, source: Run, folder: Path) -> Run:
     if settings.answers:  # as they were trained, whatever has become of them since
         settings = settings.but({"answers": str(source.answers)})
     new = not folder.exists()
-    made = Run.begin(folder, settings, program.provider)
+    target = Run.begin(folder, settings, program.provider)
     try:
-        made.keep(model.settings)
-        made.keep_languages(model.languages)
+        target.keep(model.settings)
+        target.keep_languages(model.languages)
         if model.base is not None:
-            made.keep_base(model.base)
-        write_weights(made.best, state_of(model.model))
+            target.keep_base(model.base)
+        write_weights(target.best, state_of(model.model))
     except OSError as error:
-        made.forget(new)
+        target.forget(new)
         raise Refused(f"{folder} cannot be written: {error.strerror}") from error
-    return made
+    return target
 
 
 # --- What it changes ------------------------------------------------------------------------------
@@ -153,9 +153,9 @@ def _compare(
     for what, figures, change in (
         ("bytes", [f"{size:,}" for size in sizes], f"× {sizes[1] / sizes[0]:.3f}"),
         (f"loss, {split}", [f"{loss:.4f}" for loss in losses], f"{losses[1] - losses[0]:+.4f}"),
-        (work, [f"{one:.3f} s" for one in seconds], f"× {seconds[1] / seconds[0]:.2f}"),
+        (work, [f"{value:.3f} s" for value in seconds], f"× {seconds[1] / seconds[0]:.2f}"),
     ):
-        table.add_row(Text(what, "quiet"), *(Text(one, "bold") for one in figures), change)
+        table.add_row(Text(what, "quiet"), *(Text(figure, "bold") for figure in figures), change)
     console.print(table)
 
 

@@ -79,19 +79,19 @@ def tokenizer(vocabulary: Vocabulary) -> tokenizers.Tokenizer:
         return tokenizers.Tokenizer.from_str(json.dumps(vocabulary.as_json()["tokenizer"]))
     assert isinstance(vocabulary, Symbols) and not vocabulary.separator
     numbered = {symbol: number for number, symbol in enumerate(vocabulary.symbols)}
-    found = tokenizers.Tokenizer(models.WordLevel(numbered, unk_token=""))
-    found.pre_tokenizer = pre_tokenizers.Split(Regex(r"[\s\S]"), "isolated")
-    found.decoder = decoders.Fuse()
-    return found
+    result = tokenizers.Tokenizer(models.WordLevel(numbered, unk_token=""))
+    result.pre_tokenizer = pre_tokenizers.Split(Regex(r"[\s\S]"), "isolated")
+    result.decoder = decoders.Fuse()
+    return result
 
 
 def _tokenizer_config(base: Base | None) -> dict[str, Any]:
     """With the special tokens and the chat template of a published model, where there are any."""
-    found: dict[str, Any] = {"tokenizer_class": "PreTrainedTokenizerFast"}
+    config: dict[str, Any] = {"tokenizer_class": "PreTrainedTokenizerFast"}
     if base is not None:
-        found |= {name: token for name, token in base.specials.items() if token}
-        found |= {"chat_template": base.template} if base.template else {}
-    return found
+        config |= {name: token for name, token in base.specials.items() if token}
+        config |= {"chat_template": base.template} if base.template else {}
+    return config
 
 
 def _gpt2(sizes: GPTConfig) -> dict[str, Any]:
@@ -140,5 +140,5 @@ def llama_settings(sizes: LLaMAConfig, base: Base | None) -> dict[str, Any]:
     }
 
 
-def _write(path: Path, found: dict[str, Any]) -> None:
-    path.write_text(json.dumps(found, indent=2) + "\n", encoding="utf-8")
+def _write(path: Path, content: dict[str, Any]) -> None:
+    path.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")

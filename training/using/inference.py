@@ -127,9 +127,9 @@ class Model:
         answers = [""] * len(texts)
         done = 0
         for places in _alike(sources, AT_ONCE // beam):
-            decoded = self._decode([sources[place] for place in places], beam, alpha)
-            for place, answer in zip(places, decoded, strict=True):
-                answers[place] = self.languages.target.decode(answer)
+            decoded = self._decode([sources[index] for index in places], beam, alpha)
+            for index, answer in zip(places, decoded, strict=True):
+                answers[index] = self.languages.target.decode(answer)
             done += len(places)
             tell("answers", done, len(texts))
         return answers
@@ -179,9 +179,9 @@ class Model:
             raise Refused("This model answers: course translate gives it a text")
         ask = reader(self.model, self.settings, self.parts, self.context)
 
-        def asked(seen: Tensor) -> Tensor:
+        def asked(window: Tensor) -> Tensor:
             with self.parts.attribute_errors():
-                return ask(seen)
+                return ask(window)
 
         yield from continue_text(
             asked,
@@ -220,36 +220,36 @@ class Model:
             ids = target.encode(text)[-self.settings.context :]
             if not ids:
                 raise Refused("The text must not be empty")
-            found = self_attention(self.model, torch.tensor([ids], device=self.device))
+            layers = self_attention(self.model, torch.tensor([ids], device=self.device))
             names = target.names(ids)
             return [
                 AttentionMap(f"layer {number}", weights, names, names)
-                for number, weights in enumerate(found, 1)
+                for number, weights in enumerate(layers, 1)
             ]
         source = self._source(text)
         if not source or self.languages.source is None:
             raise Refused("The text must not be empty")
         (answer,) = self._decode([source], 1, 0.0)
-        given = [START, *answer]
+        prefix = [START, *answer]
         batch = Batch(
             torch.tensor([source], device=self.device),
-            torch.tensor([[*given, PAD]], device=self.device),
+            torch.tensor([[*prefix, PAD]], device=self.device),
             pad=PAD,
         )
         with torch.no_grad():
             self.model(batch.src, batch.tgt, batch.src_mask, batch.tgt_mask)
         read = self.languages.source.names(source)
         # The symbol that starts an answer may be one like others elsewhere.
-        said = ["<start>", *target.names(answer)]
-        drawn = [
+        generated = ["<start>", *target.names(answer)]
+        maps = [
             AttentionMap(f"encoder {n}", layer.self_attn.weights[0].cpu(), read, read)
             for n, layer in enumerate(self.model.encoder.layers, 1)
         ]
         for n, layer in enumerate(self.model.decoder.layers, 1):
-            own, seen = layer.self_attn.weights[0].cpu(), layer.src_attn.weights[0].cpu()
-            drawn.append(AttentionMap(f"decoder {n}, own past", own, said, said))
-            drawn.append(AttentionMap(f"decoder {n}, source", seen, said, read))
-        return drawn
+            own, cross = layer.self_attn.weights[0].cpu(), layer.src_attn.weights[0].cpu()
+            maps.append(AttentionMap(f"decoder {n}, own past", own, generated, generated))
+            maps.append(AttentionMap(f"decoder {n}, source", cross, generated, read))
+        return maps
 
 
 def _alike(sources: Sequence[list[int]], tokens: int) -> Iterator[list[int]]:
@@ -258,8 +258,8 @@ def _alike(sources: Sequence[list[int]], tokens: int) -> Iterator[list[int]]:
     Sources of one length need no padding, and their answers end at about the same time.
     """
     by_length: dict[int, list[int]] = {}
-    for place, source in enumerate(sources):
-        by_length.setdefault(len(source), []).append(place)
+    for index, source in enumerate(sources):
+        by_length.setdefault(len(source), []).append(index)
     for length, places in sorted(by_length.items()):
         size = max(1, tokens // max(1, length))
         if length:

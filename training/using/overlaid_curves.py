@@ -50,8 +50,8 @@ def draw(runs: Sequence[Curves], path: Path) -> None:
 def _line(panel: Axes, points: Sequence[Point], number: int) -> None:
     stride = max(1, len(points) // MARKS)
     panel.plot(
-        [one.steps for one in points],
-        [one.loss for one in points],
+        [point.steps for point in points],
+        [point.loss for point in points],
         color=COLORS[number % len(COLORS)],
         linestyle=DASHES[(number + number // len(MARKERS)) % len(DASHES)],
         marker=MARKERS[number % len(MARKERS)],

@@ -98,12 +98,15 @@ def draw_attention(maps: Sequence[AttentionMap], path: Path) -> None:
     Raises:
         OSError: the picture could not be written.
     """
-    shown = [_cut(one) for one in maps[:MAX_MAPS]]
+    shown = [_cut(attention) for attention in maps[:MAX_MAPS]]
     heads = min(maps[0].weights.size(0), MAX_HEADS)
-    beside = 0.6 + LETTER * max(len(name) for one in shown for name in one.rows)
-    below = [0.15 + LETTER * max(map(len, one.columns)) for one in shown]
-    pitch = CELL * max(max(len(one.columns) for one in shown), 9) + GAP
-    heights = [HEAD + CELL * len(one.rows) + under for one, under in zip(shown, below, strict=True)]
+    beside = 0.6 + LETTER * max(len(name) for attention in shown for name in attention.rows)
+    below = [0.15 + LETTER * max(map(len, attention.columns)) for attention in shown]
+    pitch = CELL * max(max(len(attention.columns) for attention in shown), 9) + GAP
+    heights = [
+        HEAD + CELL * len(attention.rows) + under
+        for attention, under in zip(shown, below, strict=True)
+    ]
     width, height = beside + heads * pitch + 1.0, 0.5 + sum(heights)
     figure = plt.figure(
         figsize=(width, height), dpi=max(30, min(DPI, MAX_PIXELS / max(width, height)))
@@ -111,14 +114,14 @@ def draw_attention(maps: Sequence[AttentionMap], path: Path) -> None:
     words = ["rows: the position that looks · columns: what it looks at", *_left_out(maps)]
     figure.text(0.15 / width, 1 - 0.12 / height, "\n".join(words), va="top", fontsize=9)
     top = height - 0.4
-    for one, tall in zip(shown, heights, strict=True):
+    for attention, tall in zip(shown, heights, strict=True):
         for head in range(heads):
-            size = CELL * len(one.columns), CELL * len(one.rows)
+            size = CELL * len(attention.columns), CELL * len(attention.rows)
             corner = beside + head * pitch, top - HEAD - size[1]
             plot = figure.add_axes(
                 (corner[0] / width, corner[1] / height, size[0] / width, size[1] / height)
             )
-            image = _panel(plot, one, head)
+            image = _panel(plot, attention, head)
         top -= tall
     bar = figure.add_axes((1 - 0.75 / width, 1 - 2.6 / height, 0.12 / width, 1.8 / height))
     figure.colorbar(image, cax=bar)
@@ -127,29 +130,36 @@ def draw_attention(maps: Sequence[AttentionMap], path: Path) -> None:
     write_figure(figure, path)
 
 
-def _panel(plot: Axes, one: AttentionMap, head: int) -> matplotlib.image.AxesImage:
-    image = plot.imshow(one.weights[head].numpy(), cmap="viridis", vmin=0, vmax=1, aspect="auto")
-    rows = one.rows if head == 0 else []
+def _panel(plot: Axes, attention: AttentionMap, head: int) -> matplotlib.image.AxesImage:
+    image = plot.imshow(
+        attention.weights[head].numpy(), cmap="viridis", vmin=0, vmax=1, aspect="auto"
+    )
+    rows = attention.rows if head == 0 else []
     # Tokens are no formulas, whatever dollars are in them.
-    plot.set_xticks(range(len(one.columns)), one.columns, rotation=90, fontsize=7, parse_math=False)
+    plot.set_xticks(
+        range(len(attention.columns)), attention.columns, rotation=90, fontsize=7, parse_math=False
+    )
     plot.set_yticks(range(len(rows)), rows, fontsize=7, parse_math=False)
     plot.tick_params(length=0)
-    title = f"{one.title} · head {head + 1}" if head == 0 else f"head {head + 1}"
+    title = f"{attention.title} · head {head + 1}" if head == 0 else f"head {head + 1}"
     plot.set_title(title, fontsize=8, loc="left")
     return image
 
 
-def _cut(one: AttentionMap) -> AttentionMap:
+def _cut(attention: AttentionMap) -> AttentionMap:
     """The first tokens, with names that can be drawn."""
-    rows, columns = one.rows[:MAX_TOKENS], one.columns[:MAX_TOKENS]
-    weights = one.weights[:, : len(rows), : len(columns)].float()
-    return AttentionMap(one.title, weights, list(map(label, rows)), list(map(label, columns)))
+    rows, columns = attention.rows[:MAX_TOKENS], attention.columns[:MAX_TOKENS]
+    weights = attention.weights[:, : len(rows), : len(columns)].float()
+    return AttentionMap(attention.title, weights, list(map(label, rows)), list(map(label, columns)))
 
 
 def _left_out(maps: Sequence[AttentionMap]) -> list[str]:
     """What is not drawn, in a line, if anything is not."""
     counts = {
-        "tokens": (MAX_TOKENS, max(max(len(one.rows), len(one.columns)) for one in maps)),
+        "tokens": (
+            MAX_TOKENS,
+            max(max(len(attention.rows), len(attention.columns)) for attention in maps),
+        ),
         "heads": (MAX_HEADS, maps[0].weights.size(0)),
         "kinds of attention": (MAX_MAPS, len(maps)),
     }
@@ -161,13 +171,13 @@ def label(token: str) -> str:
     """Return a printable label of a token: characters that are invisible or missing in the font are
     shown by number."""
     signs = {"\t": "⇥", "\n": "⏎", "\r": "␍", " ": "␣"}
-    drawn = "".join(signs.get(sign) or _drawable(sign) for sign in token)
-    return drawn if len(drawn) <= MAX_LABEL_LENGTH else f"{drawn[: MAX_LABEL_LENGTH - 1]}…"
+    text = "".join(signs.get(sign) or _drawable(sign) for sign in token)
+    return text if len(text) <= MAX_LABEL_LENGTH else f"{text[: MAX_LABEL_LENGTH - 1]}…"
 
 
 def _drawable(sign: str) -> str:
-    seen = unicodedata.category(sign)[0] not in "CMZ"
-    return sign if seen and ord(sign) in _glyphs() else f"U+{ord(sign):X}"
+    visible = unicodedata.category(sign)[0] not in "CMZ"
+    return sign if visible and ord(sign) in _glyphs() else f"U+{ord(sign):X}"
 
 
 @functools.cache
