@@ -67,15 +67,15 @@ def study(  # as its command is called
         from laboratory.running import runner  # torch takes a second to import
         from laboratory.study import description, results  # torch takes a second to import
 
-        asked = description.read(name, full, seeds)
+        chosen = description.read(name, full, seeds)
         if not report:
             where = device or ("auto" if full else "cpu")
-            known = seeds and (asked.folder / results.FILE).exists()
-            old = results.read(asked.folder) if known else None
-            found = runner.run(asked, where, jobs, data_dir, display.console(), known=old)
-            results.write(found, asked.folder)
-        written = write(found_for(name, full), results.read(asked.folder))
-        display.console().print(Text(f"The report is {written}"), soft_wrap=True)
+            extends = seeds and (chosen.folder / results.FILE).exists()
+            old = results.read(chosen.folder) if extends else None
+            outcome = runner.run(chosen, where, jobs, data_dir, display.console(), earlier=old)
+            results.write(outcome, chosen.folder)
+        path = write(found_for(name, full), results.read(chosen.folder))
+        display.console().print(Text(f"The report is {path}"), soft_wrap=True)
 
 
 def _list() -> None:
@@ -87,13 +87,13 @@ def _list() -> None:
     for column in ("study", "question", "runs", "on one core"):
         table.add_column(column, overflow="fold")
     for name in description.names():
-        one = description.read(name)
+        described = description.read(name)
         try:
-            minutes = core_minutes(one, results.read(one.folder))
+            minutes = core_minutes(described, results.read(described.folder))
         except Refused:
             minutes = math.nan
         takes = f"about {max(1, round(minutes))} min" if minutes == minutes else "not known"
-        table.add_row(Text(name, "bold"), one.question, str(len(one.cells)), takes)
+        table.add_row(Text(name, "bold"), described.question, str(len(described.cells)), takes)
     display.console().print(table)
 
 
@@ -104,9 +104,9 @@ def _told(name: str | None) -> Iterator[None]:
     try:
         yield
     except Refused as error:
-        told = display.safe(str(error))
-        told.stylize("failed")
-        console.print(told, soft_wrap=True)
+        message = display.safe(str(error))
+        message.stylize("failed")
+        console.print(message, soft_wrap=True)
         raise typer.Exit(REFUSED) from error
     except KeyboardInterrupt as error:
         console.print(f"Stopped. Finished cells are kept. To resume: course study {name or ''}")

@@ -18,8 +18,8 @@ def run(what, *command):
     """Run a command; where it fails, say what could not be done, and the command's own last words."""
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode:
-        said = done.stderr.strip() or f"it ended with {done.returncode}"
-        raise RuntimeError(f"{what} Is there a network? {command[0]} says:\n{said}")
+        output = done.stderr.strip() or f"it ended with {done.returncode}"
+        raise RuntimeError(f"{what} Is there a network? {command[0]} says:\n{output}")
 
 
 if not (COURSE / "course" / "__init__.py").exists():
@@ -27,11 +27,11 @@ if not (COURSE / "course" / "__init__.py").exists():
     without = f"The course could not be fetched from {REPOSITORY}."
     run(without, "git", "clone", "--quiet", "--depth", "1", REPOSITORY, str(COURSE))
 
-kept = [f"{name}=={importlib.metadata.version(name)}" for name in ("numpy", "torch")]
+pinned = [f"{name}=={importlib.metadata.version(name)}" for name in ("numpy", "torch")]
 missing = [name for name in NEEDED if importlib.util.find_spec(name) is None]
 if missing:
     without = f"{', '.join(missing)} could not be installed."
-    run(without, sys.executable, "-m", "pip", "install", "--quiet", *missing, *kept)
+    run(without, sys.executable, "-m", "pip", "install", "--quiet", *missing, *pinned)
     importlib.invalidate_caches()
 
 os.chdir(COURSE)
@@ -40,4 +40,4 @@ if str(COURSE) not in sys.path:
 
 from course import check  # noqa: E402, F401
 
-print("Ready, with", " and ".join(kept))
+print("Ready, with", " and ".join(pinned))

@@ -37,12 +37,12 @@ def for_colab(day: Day, repository: str) -> dict:
         if cell["cell_type"] == "code":
             cell |= {"outputs": [], "execution_count": None}
     set_up = FIRST_CELL.read_text(encoding="utf-8").replace(PLACE, repository)
-    asked = f"from course import check\n\ncheck({', '.join(day.exercises)}, day={day.number})"
-    written = [code("exercise", stub_of(day)), code("check", asked)]
+    call = f"from course import check\n\ncheck({', '.join(day.exercises)}, day={day.number})"
+    added = [code("exercise", stub_of(day)), code("check", call)]
     cells = notebook["cells"]
     use = next((n for n, cell in enumerate(cells) if USE in cell["metadata"].get("tags", ())), None)
-    place = len(cells) if use is None else use
-    notebook["cells"] = [code("set-up", set_up), *cells[:place], *written, *cells[place:]]
+    position = len(cells) if use is None else use
+    notebook["cells"] = [code("set-up", set_up), *cells[:position], *added, *cells[position:]]
     return notebook
 
 

@@ -47,11 +47,11 @@ def _checked(days: list[str]) -> dict[str, Any]:
 
 def _core(checks: list[Check]) -> dict[str, list[Check]]:
     """The checks that decide about a day, by exercise."""
-    found = defaultdict(list)
+    by_exercise = defaultdict(list)
     for check in checks:
         if check["tier"] == "core":
-            found[check["exercise"]].append(check)
-    return found
+            by_exercise[check["exercise"]].append(check)
+    return by_exercise
 
 
 def _test(name: str, checks: list[Check]) -> dict[str, Any]:

@@ -49,7 +49,7 @@ def _why_no_sandbox() -> str | None:
 
 def _with_warning(results: dict[str, Any], why: str) -> dict[str, Any]:
     """The same results, which tell the instructor alone that nothing was around the submission."""
-    told = {
+    notice = {
         "name": "Graded without walls",
         "output": f"{why} As ALLOW_UNSAFE is 1, the submission ran beside the reference, as whoever runs "
         "the autograder: what it earned may have been looked up, or written by itself.",
@@ -58,7 +58,7 @@ def _with_warning(results: dict[str, Any], why: str) -> dict[str, Any]:
     }
     return {
         **results,
-        "tests": [told, *results["tests"]],
+        "tests": [notice, *results["tests"]],
         "extra_data": {"without_walls": why},
     }
 

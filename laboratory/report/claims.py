@@ -31,7 +31,7 @@ def verdict(figure: Figure, against: Comparison | None) -> str:
 
 def headline(compared: Compared) -> str:
     """The answer in a line, of the first figure that seeds change, with the study's caveat."""
-    judged = [one for one in compared.noisy if one.better]
+    judged = [candidate for candidate in compared.noisy if candidate.better]
     if not judged:
         return "No figure of this study can be compared between variants."
     figure, baseline = judged[0], f"`{compared.study.baseline}`"
@@ -39,9 +39,9 @@ def headline(compared: Compared) -> str:
     diverged = []
     for variant, sides in _by_variant(compared, figure).items():
         for word in WORDS:
-            those = [side for side in sides if verdict(figure, side.against) == word]
-            if those:
-                grouped[word].append(f"`{variant}`{_places(figure, word, those, len(sides))}")
+            matching = [side for side in sides if verdict(figure, side.against) == word]
+            if matching:
+                grouped[word].append(f"`{variant}`{_places(figure, word, matching, len(sides))}")
     for variant in compared.study.variants:
         points = [compared.side(figure.name, variant, point) for point in compared.study.points]
         if any(side.diverged for side in points):
@@ -60,8 +60,8 @@ def headline(compared: Compared) -> str:
         parts.append(f"**Open:** {_and(grouped[OPEN])}")
     if diverged:
         parts.append(f"**Diverged** in some runs: {_and(diverged)}")
-    told = ". ".join([_capital(figure.label), *parts])
-    return f"{told}. {caveat(compared.study)}"
+    summary = ". ".join([_capital(figure.label), *parts])
+    return f"{summary}. {caveat(compared.study)}"
 
 
 def caveat(study: Study) -> str:
@@ -84,13 +84,13 @@ def answers(compared: Compared) -> Iterator[str]:
         )
     for figure in judged:
         yield "\n".join(_figure(compared, figure))
-        if told := _undecided(compared, figure):
-            yield told
+        if sentence := _undecided(compared, figure):
+            yield sentence
     if judged and compared.study.pairs:
         yield "\n".join(_pairs(compared, judged[0]))
     for figure in compared.exact:
-        if figure.better and (told := _exact(compared, figure)):
-            yield told
+        if figure.better and (sentence := _exact(compared, figure)):
+            yield sentence
 
 
 def counts(compared: Compared) -> Iterator[str]:
@@ -114,11 +114,11 @@ def counts(compared: Compared) -> Iterator[str]:
 
 
 def _by_variant(compared: Compared, figure: Figure) -> dict[str, list[Side]]:
-    found: dict[str, list[Side]] = {}
+    by_variant: dict[str, list[Side]] = {}
     for side in compared.sides(figure.name):
         if side.variant in compared.study.rivals:
-            found.setdefault(side.variant, []).append(side)
-    return found
+            by_variant.setdefault(side.variant, []).append(side)
+    return by_variant
 
 
 def _places(figure: Figure, word: str, sides: list[Side], points: int) -> str:
@@ -143,8 +143,8 @@ def _figure(compared: Compared, figure: Figure) -> Iterator[str]:
     yield f"**{_capital(figure.label)}** ({figure.better} is better), against `{baseline}`:"
     yield ""
     for variant, sides in _by_variant(compared, figure).items():
-        told = "; ".join(_parts(compared, figure, sides))
-        yield f"- `{variant}`: {told}."
+        text = "; ".join(_parts(compared, figure, sides))
+        yield f"- `{variant}`: {text}."
     sides = [side for side in compared.sides(figure.name) if side.variant == baseline]
     if diverged := [_diverged(side) for side in sides if side.diverged]:
         yield f"- `{baseline}`: {'; '.join(diverged)}."
@@ -155,24 +155,28 @@ def _pairs(compared: Compared, figure: Figure) -> Iterator[str]:
     pairs = [
         (*pair, point) for pair in compared.study.pairs.items() for point in compared.study.points
     ]
-    found = holm(
+    comparisons = holm(
         [
-            compare(*(compared.values(figure.name, one, point) for one in (first, second)))
+            compare(*(compared.values(figure.name, variant, point) for variant in (first, second)))
             for first, second, point in pairs
         ]
     )
     yield f"{_capital(figure.label)}, of pairs that were chosen before the results were known:"
     yield ""
-    for (first, second, point), against in zip(pairs, found, strict=True):
+    for (first, second, point), against in zip(pairs, comparisons, strict=True):
         at = f" at {where(point)}" if point else ""
-        told = f": {difference(figure, against)}" if against and not against.diverged else ""
-        yield f"- `{first}` against `{second}`{at}: {verdict(figure, against)}{told}."
+        suffix = f": {difference(figure, against)}" if against and not against.diverged else ""
+        yield f"- `{first}` against `{second}`{at}: {verdict(figure, against)}{suffix}."
 
 
 def _undecided(compared: Compared, figure: Figure) -> str:
     """Say what these seeds could have found where a difference is open, and how many would bound it."""
     sides = compared.sides(figure.name)
-    tested = [one for one in sides if one.against and not math.isnan(one.against.p)]
+    tested = [
+        candidate
+        for candidate in sides
+        if candidate.against and not math.isnan(candidate.against.p)
+    ]
     rows = []
     for side in tested:
         if side.against and verdict(figure, side.against) == OPEN:
@@ -193,15 +197,17 @@ def _undecided(compared: Compared, figure: Figure) -> str:
 
 def _parts(compared: Compared, figure: Figure, sides: list[Side]) -> Iterator[str]:
     """Where it is better, where worse, and where neither is claimed."""
-    by = {word: [one for one in sides if verdict(figure, one.against) == word] for word in WORDS}
+    by = {word: [side for side in sides if verdict(figure, side.against) == word] for word in WORDS}
     for word in (BETTER, WORSE):
         if by[word]:
-            yield word + ",".join(f"{_at(one)} by {_size(figure, one)}" for one in by[word])
-    for word, told in ((BOUNDED, _bounded(figure)), (OPEN, OPEN)):
+            yield word + ",".join(f"{_at(side)} by {_size(figure, side)}" for side in by[word])
+    for word, phrase in ((BOUNDED, _bounded(figure)), (OPEN, OPEN)):
         if len(by[word]) > FEW:
-            yield f"{told} at {'all' if by[word] == sides else len(by[word])} points"
+            yield f"{phrase} at {'all' if by[word] == sides else len(by[word])} points"
         elif by[word]:
-            yield told + ",".join(f"{_at(one)}: {_difference(figure, one)}" for one in by[word])
+            yield phrase + ",".join(
+                f"{_at(side)}: {_difference(figure, side)}" for side in by[word]
+            )
     if by[SAME]:
         yield SAME + ",".join(map(_at, by[SAME]))
     yield from (_diverged(side) for side in sides if side.diverged)
@@ -216,8 +222,8 @@ def _size(figure: Figure, side: Side) -> str:
     low, high = sorted((abs(side.against.low), abs(side.against.high)))
     small = ", within the margin" if side.against.within(figure.margin) else ""
     decimals = _decimals(figure, side.against)
-    told = [number(one, decimals) for one in (abs(side.against.mean), low, high)]
-    return f"{told[0]} ({told[1]} to {told[2]}{small})"
+    texts = [number(value, decimals) for value in (abs(side.against.mean), low, high)]
+    return f"{texts[0]} ({texts[1]} to {texts[2]}{small})"
 
 
 def _difference(figure: Figure, side: Side) -> str:
@@ -227,7 +233,9 @@ def _difference(figure: Figure, side: Side) -> str:
 def difference(figure: Figure, against: Comparison) -> str:
     """A difference with its interval: "+0.12 (+0.08 to +0.16)"."""
     decimals = _decimals(figure, against)
-    mean, low, high = (signed(one, decimals) for one in (against.mean, against.low, against.high))
+    mean, low, high = (
+        signed(value, decimals) for value in (against.mean, against.low, against.high)
+    )
     return f"{mean} ({low} to {high})" if math.isfinite(against.low) else f"{mean} (a single seed)"
 
 
@@ -248,7 +256,7 @@ def _at(side: Side) -> str:
 
 def _exact(compared: Compared, figure: Figure) -> str:
     """Figures that no seed changes, as multiples of the baseline's."""
-    told = []
+    phrases = []
     for variant, sides in _by_variant(compared, figure).items():
         ratios = []
         for side in sides:
@@ -257,12 +265,12 @@ def _exact(compared: Compared, figure: Figure) -> str:
                 ratios.append(side.spread.mean / base.mean)
         if ratios:
             low, high = significant(min(ratios)), significant(max(ratios))
-            told.append(f"`{variant}` {low if low == high else f'{low} to {high}'}")
-    if not told:
+            phrases.append(f"`{variant}` {low if low == high else f'{low} to {high}'}")
+    if not phrases:
         return ""
     return (
         f"**{_capital(figure.label)}** ({figure.better} is better), which no seed changes, in multiples of "
-        f"`{compared.study.baseline}`: {', '.join(told)}."
+        f"`{compared.study.baseline}`: {', '.join(phrases)}."
     )
 
 

@@ -46,16 +46,18 @@ class Compared:
                 f"not of {study.name}{sizes[study.full]}"
             )
         self.study, self.results = study, results
-        self._seen = {_key(one.variant, one.point, one.seed): one for one in results.cells}
-        asked = {_key(one.variant, dict(one.point), one.seed): one.name for one in study.cells}
-        if foreign := self._seen.keys() - asked.keys():
+        self._seen = {_key(cell.variant, cell.point, cell.seed): cell for cell in results.cells}
+        expected = {
+            _key(cell.variant, dict(cell.point), cell.seed): cell.name for cell in study.cells
+        }
+        if foreign := self._seen.keys() - expected.keys():
             variant, point, seed = min(foreign, key=str)
             raise Refused(
                 f"The results of {study.name} have {variant} at {dict(point)} with seed {seed}, which "
                 "the study does not ask for any more: run it again"
             )
-        self.missing = [name for key, name in asked.items() if key not in self._seen]
-        self._asked = {(variant, point) for variant, point, _ in asked}
+        self.missing = [name for key, name in expected.items() if key not in self._seen]
+        self._asked = {(variant, point) for variant, point, _ in expected}
 
     @property
     def compares(self) -> bool:
@@ -70,8 +72,8 @@ class Compared:
     def values(self, figure: str, variant: str, point: Point) -> dict[int, float]:
         """A figure by seed, of all runs: NaN where a run diverged or does not have it."""
         return {
-            one.seed: {**one.timed, **one.figures}.get(figure, math.nan)
-            for one in self.runs(variant, point)
+            cell.seed: {**cell.timed, **cell.figures}.get(figure, math.nan)
+            for cell in self.runs(variant, point)
         }
 
     def side(self, figure: str, variant: str, point: Point) -> Side:
@@ -81,51 +83,55 @@ class Compared:
         against = None
         if variant in self.study.rivals:
             against = compare(values, self.values(figure, self.study.baseline, point))
-        diverged = sum(one.diverged for one in runs)
-        there = any(math.isfinite(value) for value in values.values())
+        diverged = sum(run.diverged for run in runs)
+        has_values = any(math.isfinite(value) for value in values.values())
         return Side(
             variant=variant,
             point=point,
-            spread=spread(list(values.values())) if there else None,
-            against=against if there else None,
+            spread=spread(list(values.values())) if has_values else None,
+            against=against if has_values else None,
             diverged=diverged,
             runs=len(runs),
         )
 
     def sides(self, figure: str) -> list[Side]:
         """Of each point, all variants that the study has there; differences are claimed by Holm's method."""
-        found = [
+        sides = [
             self.side(figure, variant, point)
             for point in self.study.points
             for variant in self.study.variants
             if (variant, tuple(sorted(point.items()))) in self._asked
         ]
-        corrected = holm([side.against for side in found])
-        return [replace(one, against=by) for one, by in zip(found, corrected, strict=True)]
+        corrected = holm([side.against for side in sides])
+        return [replace(side, against=by) for side, by in zip(sides, corrected, strict=True)]
 
     @cached_property
     def exact(self) -> list[Figure]:
         """The figures that no seed changes, such as bytes by formula."""
-        return [one for one in self._untimed if self._is_exact(one.name)]
+        return [figure for figure in self._untimed if self._is_exact(figure.name)]
 
     @property
     def noisy(self) -> list[Figure]:
         """The figures that seeds change, and about which something may be claimed."""
-        return [one for one in self._untimed if one not in self.exact]
+        return [figure for figure in self._untimed if figure not in self.exact]
 
     @property
     def timed(self) -> list[Figure]:
         """The figures that the clock or the device gives, another one each time."""
-        return [one for one in self.study.figures if one.timed]
+        return [figure for figure in self.study.figures if figure.timed]
 
     @property
     def _untimed(self) -> list[Figure]:
-        return [one for one in self.study.figures if not one.timed]
+        return [figure for figure in self.study.figures if not figure.timed]
 
     def _is_exact(self, figure: str) -> bool:
         spreads = [side.spread for side in self.sides(figure)]
-        known = [one for one in spreads if one is not None and not one.diverged]
-        return bool(known) and all(one.seeds > 1 and one.low == one.high for one in known)
+        finite = [
+            known_spread
+            for known_spread in spreads
+            if known_spread is not None and not known_spread.diverged
+        ]
+        return bool(finite) and all(value.seeds > 1 and value.low == value.high for value in finite)
 
 
 def _key(variant: str, point: Point, seed: int) -> tuple[str, tuple[tuple[str, object], ...], int]:

@@ -34,11 +34,11 @@ def number(value: float, decimals: int) -> str:
 
 def signed(value: float, decimals: int) -> str:
     """A difference, which always has its sign."""
-    told = number(value, decimals)
-    return f"+{told}" if value > 0 and told.strip("0.,") else told
+    text = number(value, decimals)
+    return f"+{text}" if value > 0 and text.strip("0.,") else text
 
 
 def significant(value: float, digits: int = 2) -> str:
     """Format a number to this many significant digits."""
-    known = math.isfinite(value) and value != 0
-    return number(value, digits - 1 - math.floor(math.log10(abs(value))) if known else 0)
+    is_finite = math.isfinite(value) and value != 0
+    return number(value, digits - 1 - math.floor(math.log10(abs(value))) if is_finite else 0)

@@ -18,10 +18,13 @@ HEADS = "worth in steps", "time", "difference at equal time (95% interval)"
 
 def paragraphs(compared: Compared) -> Iterator[str]:
     """Of the loss, or of the main figure: its exchange rate, and each difference at equal time."""
-    judged = [one for one in compared.noisy if one.better == "lower"]
+    judged = [candidate for candidate in compared.noisy if candidate.better == "lower"]
     if not compared.compares or not judged:
         return
-    study, figure = compared.study, next((one for one in judged if one.name == "loss"), judged[0])
+    study, figure = (
+        compared.study,
+        next((candidate for candidate in judged if candidate.name == "loss"), judged[0]),
+    )
     if not study.twice:
         yield f"What doubling the steps of `{study.baseline}` is worth was not measured."
         return
@@ -34,7 +37,7 @@ def paragraphs(compared: Compared) -> Iterator[str]:
         if worth is None or not worth.high < 0:
             continue  # it was not run, or twice the steps are not better
         digits = places(worth.high - worth.mean, figure.digits)
-        low, mean, high = (number(-one, digits) for one in (worth.high, worth.mean, worth.low))
+        low, mean, high = (number(-value, digits) for value in (worth.high, worth.mean, worth.low))
         at = f" at {where(point)}" if point else ""
         rates.append(f"{mean} ({low} to {high}){at}")
         rows += [
@@ -81,11 +84,16 @@ def _row(compared: Compared, figure: Figure, side: Side, worth: float) -> list[s
     ]
     mean, low, high = mean_interval(equal)
     digits = places((high - low) / 2, figure.digits)
-    told = [signed(one, digits) for one in (mean, low, high)]
+    texts = [signed(value, digits) for value in (mean, low, high)]
     assert side.against is not None
     steps = 2 ** (side.against.mean / worth)
     worth_in_steps = significant(steps) if steps >= 0.5 else "below 0.5"
-    return [_name(side), worth_in_steps, significant(ratio), f"{told[0]} ({told[1]} to {told[2]})"]
+    return [
+        _name(side),
+        worth_in_steps,
+        significant(ratio),
+        f"{texts[0]} ({texts[1]} to {texts[2]})",
+    ]
 
 
 def _ratio(compared: Compared, variant: str, point: Point) -> float:
@@ -94,16 +102,16 @@ def _ratio(compared: Compared, variant: str, point: Point) -> float:
     In seconds of a core on the CPU; by the clock on a GPU, and where one of the two lacks seconds of a core.
     """
     own, base = (
-        {run.seed: run.timed for run in compared.runs(one, point)}
-        for one in (variant, compared.study.baseline)
+        {run.seed: run.timed for run in compared.runs(name, point)}
+        for name in (variant, compared.study.baseline)
     )
-    known = all("step_core_seconds" in one for one in (*own.values(), *base.values()))
+    is_timed = all("step_core_seconds" in timings for timings in (*own.values(), *base.values()))
     key, times = "seconds", 1.0
-    if known and compared.results.made["device"] == "cpu":
+    if is_timed and compared.results.provenance["device"] == "cpu":
         steps = {
-            one.variant: one.settings.steps
-            for one in compared.study.cells
-            if dict(one.point) == point
+            cell.variant: cell.settings.steps
+            for cell in compared.study.cells
+            if dict(cell.point) == point
         }
         key, times = "step_core_seconds", steps[variant] / steps[compared.study.baseline]
     shared = own.keys() & base.keys()

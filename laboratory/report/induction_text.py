@@ -76,20 +76,20 @@ def _beside(name: str, formed: Sequence[CellResult]) -> str:
 
 
 def _switched_off(name: str, cells: Sequence[CellResult]) -> str:
-    told = (
+    text = (
         f"{name}: switching off its best head adds {_values('best_off', cells)} nats per symbol to the loss "
         "on repeated symbols"
     )
     if all("previous_off" in cell.figures for cell in cells):
-        told += (
+        text += (
             ", switching off the head below it that attends most to the previous token adds "
             f"{_values('previous_off', cells)}"
         )
     if all("both_off" in cell.figures for cell in cells):
-        told += f" (and {_values('both_off', cells)} together with the one that attends to it next most)"
+        text += f" (and {_values('both_off', cells)} together with the one that attends to it next most)"
     if not all("others_off" in cell.figures for cell in cells):
-        return f"{told}."
-    told += (
+        return f"{text}."
+    text += (
         f", and switching off another head of its layer {_values('others_off', cells)} on average"
     )
     by_seed = (
@@ -102,10 +102,10 @@ def _switched_off(name: str, cells: Sequence[CellResult]) -> str:
         which = "more" if compared.mean > 0 else "less"
         verdict = f"The best head matters {which} than these do on average"
     if compared is None or not math.isfinite(compared.low):
-        return f"{told}. {verdict}."
-    low, high = (signed(one, 2) for one in (compared.low, compared.high))
+        return f"{text}. {verdict}."
+    low, high = (signed(value, 2) for value in (compared.low, compared.high))
     return (
-        f"{told}. {verdict}: the difference is {signed(compared.mean, 2)} nats per symbol (95% interval "
+        f"{text}. {verdict}: the difference is {signed(compared.mean, 2)} nats per symbol (95% interval "
         f"{low} to {high})."
     )
 
@@ -124,8 +124,8 @@ def _steps(key: str, cells: Sequence[CellResult]) -> str:
 
 def by_variant(results: Results) -> list[list[CellResult]]:
     """The cells of each variant at each point, by seed; those that diverged have no heads to look at."""
-    found: dict[tuple[str, str], list[CellResult]] = {}
+    groups: dict[tuple[str, str], list[CellResult]] = {}
     for cell in sorted(results.cells, key=lambda cell: cell.seed):
         if not cell.diverged:
-            found.setdefault((cell.variant, str(cell.point)), []).append(cell)
-    return [found[key] for key in sorted(found)]
+            groups.setdefault((cell.variant, str(cell.point)), []).append(cell)
+    return [groups[key] for key in sorted(groups)]

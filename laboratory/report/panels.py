@@ -45,13 +45,13 @@ SOFT = "#f2ecd8"  # the margin within which a difference is too small to matter
 
 def dots(compared: Compared, picture: Picture) -> Figure:
     """A row for each variant: each seed a dot, the mean a stroke; a panel for each point."""
-    study, drawn = compared.study, looks(compared.study.variants, compared.study.baseline)
-    figure, panels = _rows(compared, len(drawn))
+    study, styles = compared.study, looks(compared.study.variants, compared.study.baseline)
+    figure, panels = _rows(compared, len(styles))
     for plot, point in zip(panels, study.points, strict=True):
         base = compared.side(picture.y, study.baseline, point).spread
         if base is not None and not base.diverged:
             plot.axvline(base.mean, color=QUIET, linewidth=1, linestyle=":")
-        for row, (variant, look) in enumerate(drawn.items()):
+        for row, (variant, look) in enumerate(styles.items()):
             values = list(compared.values(picture.y, variant, point).values())
             _dots(plot, values, row, look)
             spread = compared.side(picture.y, variant, point).spread
@@ -59,7 +59,7 @@ def dots(compared: Compared, picture: Picture) -> Figure:
                 continue
             plot.plot([spread.low, spread.high], [row, row], color=look.color, linewidth=1)
             plot.vlines(spread.mean, row - 0.32, row + 0.32, INK, linewidth=1.6)
-        _named(plot, list(drawn), where(point))
+        _named(plot, list(styles), where(point))
         _scale(plot, "x", picture, compared)
     _below(panels[-1], words_of(compared, picture.y))
     _finish(figure, compared, picture, {})
@@ -71,25 +71,27 @@ def differences(compared: Compared, picture: Picture) -> Figure:
     interval of the mean a bar, thick where it is claimed; the margin a band."""
     study = compared.study
     every = looks(study.variants, study.baseline)
-    drawn = {variant: every[variant] for variant in study.rivals}
-    asked = next(one for one in study.figures if one.name == picture.y)
-    figure, panels = _rows(compared, len(drawn))
-    found = [one for one in compared.sides(picture.y) if one.against and not one.against.diverged]
-    reaches = [max(-side.against.low, side.against.high) for side in found if side.against]
-    end = 1.1 * max(1.5 * asked.margin, *filter(math.isfinite, reaches), 1e-9)
+    styles = {variant: every[variant] for variant in study.rivals}
+    measure = next(candidate for candidate in study.figures if candidate.name == picture.y)
+    figure, panels = _rows(compared, len(styles))
+    sides = [
+        each for each in compared.sides(picture.y) if each.against and not each.against.diverged
+    ]
+    reaches = [max(-side.against.low, side.against.high) for side in sides if side.against]
+    end = 1.1 * max(1.5 * measure.margin, *filter(math.isfinite, reaches), 1e-9)
     for plot, point in zip(panels, study.points, strict=True):
-        plot.axvspan(-asked.margin, asked.margin, color=SOFT, linewidth=0)
+        plot.axvspan(-measure.margin, measure.margin, color=SOFT, linewidth=0)
         plot.axvline(0, color=QUIET, linewidth=1, linestyle=":")
-        for side in found:
+        for side in sides:
             if side.point == point:
-                row = list(drawn).index(side.variant)
-                _difference(plot, compared, picture.y, side, row, drawn[side.variant])
-        _named(plot, list(drawn), where(point))
+                row = list(styles).index(side.variant)
+                _difference(plot, compared, picture.y, side, row, styles[side.variant])
+        _named(plot, list(styles), where(point))
         plot.set_xlim(-end, end)
         plot.xaxis.set_major_locator(MaxNLocator(6))
         plain(plot, "x")
-    _below(panels[-1], f"{asked.label}: difference from {study.baseline}")
-    band = f"Band: ±{asked.margin:g}, too small to matter. " if asked.margin else ""
+    _below(panels[-1], f"{measure.label}: difference from {study.baseline}")
+    band = f"Band: ±{measure.margin:g}, too small to matter. " if measure.margin else ""
     _note(figure, [f"{band}Bar: 95% interval, thick where the difference is claimed."])
     return figure
 
@@ -101,15 +103,15 @@ def against(compared: Compared, picture: Picture) -> Figure:
     values = sorted({float(point[picture.x]) for point in study.points})
     rest = unique({k: v for k, v in point.items() if k != picture.x} for point in study.points)
     figure, panels = _grid(len(rest), PANEL, _legend_rows(compared))
-    drawn = looks(study.variants, study.baseline)
+    styles = looks(study.variants, study.baseline)
     for plot, fixed in zip(panels, rest, strict=True):
-        for number, (variant, look) in enumerate(drawn.items()):
+        for number, (variant, look) in enumerate(styles.items()):
             sides = [
                 compared.side(picture.y, variant, point)
                 for point in study.points
                 if {k: v for k, v in point.items() if k != picture.x} == fixed
             ]
-            _line(plot, compared, picture, sides, look, number - (len(drawn) - 1) / 2, values)
+            _line(plot, compared, picture, sides, look, number - (len(styles) - 1) / 2, values)
         plot.set_title(where(fixed))
         if picture.logx:
             logarithmic(plot, "x", values)
@@ -117,7 +119,7 @@ def against(compared: Compared, picture: Picture) -> Figure:
         plain(plot, "x")
         _scale(plot, "y", picture, compared)
     _below(panels[-1], words_of(compared, picture.x))
-    _finish(figure, compared, picture, drawn)
+    _finish(figure, compared, picture, styles)
     return figure
 
 
@@ -126,9 +128,9 @@ def curves(compared: Compared, picture: Picture) -> Figure:
     study = compared.study
     beside = 2 if len(study.points) > 2 else 1
     figure, panels = _grid(len(study.points), PANEL, _legend_rows(compared), beside)
-    drawn = looks(study.variants, study.baseline)
+    styles = looks(study.variants, study.baseline)
     for plot, point in zip(panels, study.points, strict=True):
-        for variant, look in drawn.items():
+        for variant, look in styles.items():
             steps, losses = _curve(compared, variant, point)
             if not steps:
                 continue
@@ -144,8 +146,8 @@ def curves(compared: Compared, picture: Picture) -> Figure:
             logarithmic(plot, "x")
         _scale(plot, "y", picture, compared)
         plot.set_xlabel("step" if plot in panels[-beside:] else "")
-    unit = next((one.unit for one in study.figures if one.name == picture.y), "")
-    _finish(figure, compared, picture, drawn, f"validation loss{f' in {unit}' if unit else ''}")
+    unit = next((candidate.unit for candidate in study.figures if candidate.name == picture.y), "")
+    _finish(figure, compared, picture, styles, f"validation loss{f' in {unit}' if unit else ''}")
     return figure
 
 
@@ -153,9 +155,9 @@ def scatter(compared: Compared, picture: Picture) -> Figure:
     """Two figures against each other: each seed small, the mean large; a panel for each point."""
     study = compared.study
     figure, panels = _grid(len(study.points), PANEL + 0.3, _legend_rows(compared))
-    drawn = looks(study.variants, study.baseline)
+    styles = looks(study.variants, study.baseline)
     for plot, point in zip(panels, study.points, strict=True):
-        for variant, look in drawn.items():
+        for variant, look in styles.items():
             xs, ys = (compared.values(name, variant, point) for name in (picture.x, picture.y))
             x, y = np.array(list(xs.values())), np.array(list(ys.values()))
             plot.plot(x, y, look.mark, color=look.color, markersize=4, alpha=0.6)
@@ -170,7 +172,7 @@ def scatter(compared: Compared, picture: Picture) -> Figure:
             plain(plot, "x")
         _scale(plot, "y", picture, compared)
     _below(panels[-1], words_of(compared, picture.x))
-    _finish(figure, compared, picture, drawn, line=False)
+    _finish(figure, compared, picture, styles, line=False)
     return figure
 
 
@@ -180,13 +182,13 @@ LENGTHS = {"read": "the characters read at once", "at": "the position in the lon
 def lengths(compared: Compared, picture: Picture) -> Figure:
     """All figures whose name is `y` and a length, over the length: the mean, and a band from the smallest
     seed to the largest; a panel for each point."""
-    study, drawn = compared.study, looks(compared.study.variants, compared.study.baseline)
+    study, styles = compared.study, looks(compared.study.variants, compared.study.baseline)
     figure, panels = _grid(len(study.points), PANEL + 0.6, _legend_rows(compared))
-    named = (name.rpartition("_") for one in compared.results.cells for name in one.figures)
+    named = (name.rpartition("_") for cell in compared.results.cells for name in cell.figures)
     ends = sorted({int(end) for start, _, end in named if start == picture.y and end.isdigit()})
     for plot, point in zip(panels, study.points, strict=True):
-        for variant, look in drawn.items():
-            runs = [one.figures for one in compared.runs(variant, point)]
+        for variant, look in styles.items():
+            runs = [run.figures for run in compared.runs(variant, point)]
             rows = np.array(
                 [[run.get(f"{picture.y}_{end}", math.nan) for end in ends] for run in runs]
             )
@@ -201,7 +203,7 @@ def lengths(compared: Compared, picture: Picture) -> Figure:
         plot.yaxis.set_major_locator(MaxNLocator(6))
         levels(plot, "y", compared.results.counted)
     _below(panels[-1], LENGTHS.get(picture.y, picture.y).removeprefix("the "))
-    legend(figure, drawn)
+    legend(figure, styles)
     figure.supylabel("loss in nats per character", fontsize=10.5)
     return figure
 
@@ -210,12 +212,14 @@ def rates(compared: Compared) -> Figure:
     """Loss of the trial runs over the factor of the learning rate: each trial a dot, a line through the
     means, the chosen one large; a panel for each point."""
     study, tried = compared.study, compared.results.trials
-    kept = {v for v in study.variants if any(place_of(v, point) in tried for point in study.points)}
-    drawn = {v: look for v, look in looks(study.variants, study.baseline).items() if v in kept}
+    tested = {
+        v for v in study.variants if any(place_of(v, point) in tried for point in study.points)
+    }
+    styles = {v: look for v, look in looks(study.variants, study.baseline).items() if v in tested}
     beside = 2 if len(study.points) > 2 else 1
     figure, panels = _grid(len(study.points), PANEL, _legend_rows(compared), beside)
     for plot, point in zip(panels, study.points, strict=True):
-        for variant, look in drawn.items():
+        for variant, look in styles.items():
             by = tried.get(place_of(variant, point), {})
             means = {rate: statistics.fmean(losses) for rate, losses in sorted(by.items())}
             finite = {rate: mean for rate, mean in means.items() if math.isfinite(mean)}
@@ -229,8 +233,10 @@ def rates(compared: Compared) -> Figure:
         logarithmic(plot, "x", sorted(study.learning_rates))
         plain(plot, "y")
     _below(panels[-1], "factor of the learning rate")
-    unit = next((one.label for one in study.figures if one.name == "loss"), "loss")
-    legend(figure, drawn)
+    unit = next(
+        (candidate.label for candidate in study.figures if candidate.name == "loss"), "loss"
+    )
+    legend(figure, styles)
     figure.supylabel(textwrap.fill(f"{unit} on the selection split", NARROW), fontsize=10.5)
     return figure
 
@@ -287,13 +293,19 @@ def _line(
     values: list[float],
 ) -> None:
     """A variant's line, a little beside the others' where they have the same value."""
-    known = [side for side in sides if side.spread is not None and not side.spread.diverged]
-    at = [_dodged(float(side.point[picture.x]), steps, values, picture.logx) for side in known]
-    spreads = [side.spread for side in known if side.spread is not None]
-    means = [one.mean for one in spreads]
+    valid = [side for side in sides if side.spread is not None and not side.spread.diverged]
+    at = [_dodged(float(side.point[picture.x]), steps, values, picture.logx) for side in valid]
+    spreads = [side.spread for side in valid if side.spread is not None]
+    means = [spread.mean for spread in spreads]
     plot.plot(at, means, color=look.color, linestyle=look.line, marker=look.mark, markersize=5.5)
-    plot.vlines(at, [one.low for one in spreads], [one.high for one in spreads], look.color, lw=1)
-    for x, side in zip(at, known, strict=True):
+    plot.vlines(
+        at,
+        [spread.low for spread in spreads],
+        [spread.high for spread in spreads],
+        look.color,
+        lw=1,
+    )
+    for x, side in zip(at, valid, strict=True):
         seeds = list(compared.values(picture.y, side.variant, side.point).values())
         plot.plot([x] * len(seeds), seeds, ".", color=look.color, markersize=3.5, alpha=0.7)
 
@@ -309,12 +321,14 @@ def _dodged(value: float, steps: float, values: list[float], log: bool) -> float
 
 def _curve(compared: Compared, variant: str, point: Point) -> tuple[list[int], Any]:
     """The steps that all seeds have reached, and the losses `(seed, step)`."""
-    found = [dict(one.curve) for one in compared.runs(variant, point)]
+    all_curves = [dict(run.curve) for run in compared.runs(variant, point)]
     finite = [
-        {step for step, loss in curve.items() if math.isfinite(loss)} for curve in found if curve
+        {step for step, loss in curve.items() if math.isfinite(loss)}
+        for curve in all_curves
+        if curve
     ]
     steps = sorted(set.intersection(*finite)) if finite else []
-    return steps, np.array([[curve[step] for step in steps] for curve in found if curve])
+    return steps, np.array([[curve[step] for step in steps] for curve in all_curves if curve])
 
 
 # --- Axes -----------------------------------------------------------------------------------------
@@ -351,8 +365,8 @@ def _scale(plot: Axes, axis: str, picture: Picture, compared: Compared) -> None:
     """The axis of the picture's figure, with its levels."""
     (plot.yaxis if axis == "y" else plot.xaxis).set_major_locator(MaxNLocator(6))
     plain(plot, axis)
-    asked = [one for one in compared.study.figures if one.name == picture.y]
-    if asked and asked[0].unit == "nats per character":
+    matching = [candidate for candidate in compared.study.figures if candidate.name == picture.y]
+    if matching and matching[0].unit == "nats per character":
         levels(plot, axis, compared.results.counted)
 
 
@@ -368,15 +382,15 @@ def levels(plot: Axes, axis: str, counted: dict[str, float]) -> None:
     if unigram > high:
         arrow = "↑" if axis == "y" else "→"
         words = {bigram: f"bigram {bigram:.2f} (unigram {unigram:.2f} {arrow})"}
-    for value, told in words.items():
+    for value, label in words.items():
         (plot.axhline if axis == "y" else plot.axvline)(value, color=INK, lw=0.9, ls=(0, (2, 2)))
         if axis == "y":
-            place, over = (0.7, value), plot.get_yaxis_transform()
+            position, over = (0.7, value), plot.get_yaxis_transform()
         else:
-            place, over = (value, 1.01), plot.get_xaxis_transform()
+            position, over = (value, 1.01), plot.get_xaxis_transform()
         white = {"facecolor": "white", "alpha": 0.8, "pad": 0.4, "linewidth": 0}
         style: dict[str, Any] = {"fontsize": 8.5, "color": INK, "bbox": white}
-        plot.text(*place, told, transform=over, ha="right", va="bottom", **style)
+        plot.text(*position, label, transform=over, ha="right", va="bottom", **style)
 
 
 def _below(plot: Axes, words: str) -> None:
@@ -387,23 +401,23 @@ def _finish(
     figure: Figure,
     compared: Compared,
     picture: Picture,
-    drawn: dict[str, Look],
+    styles: dict[str, Look],
     words: str = "",
     line: bool = True,
 ) -> None:
     """The legend, the name of the vertical axis, and what could not be drawn."""
-    if drawn:
-        legend(figure, drawn, line)
-        told = textwrap.fill(words or words_of(compared, picture.y), NARROW)
-        figure.supylabel(told, fontsize=10.5)
+    if styles:
+        legend(figure, styles, line)
+        label = textwrap.fill(words or words_of(compared, picture.y), NARROW)
+        figure.supylabel(label, fontsize=10.5)
     lost = list(_not_drawn(compared, picture))
     if lost:
         _note(figure, [f"not drawn: {'; '.join(lost)}"])
 
 
 def _note(figure: Figure, notes: Sequence[str]) -> None:
-    told = "\n".join(textwrap.fill(note, LETTERS) for note in notes)
-    figure.supxlabel(told, x=0.01, ha="left", fontsize=9.5)
+    text = "\n".join(textwrap.fill(note, LETTERS) for note in notes)
+    figure.supxlabel(text, x=0.01, ha="left", fontsize=9.5)
 
 
 def _not_drawn(compared: Compared, picture: Picture) -> Iterator[str]:
@@ -418,21 +432,21 @@ def _not_drawn(compared: Compared, picture: Picture) -> Iterator[str]:
             if side.runs and (side.spread is None or side.spread.diverged)
         )
         if lost:
-            at = ", ".join(str(one["at"]) for one in lost if one["at"])
-            why = " (diverged)" if all(one["diverged"] for one in lost) else ""
+            at = ", ".join(str(entry["at"]) for entry in lost if entry["at"])
+            why = " (diverged)" if all(entry["diverged"] for entry in lost) else ""
             yield f"{variant}{f' at {at}' if at else ''}{why}"
 
 
 def words_of(compared: Compared, name: str) -> str:
     """What a figure, or a part of the point, is called."""
-    found = {figure.name: figure.label for figure in compared.study.figures}
-    return found.get(name, name.replace("_", " "))
+    labels = {figure.name: figure.label for figure in compared.study.figures}
+    return labels.get(name, name.replace("_", " "))
 
 
-def unique(found: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+def unique(entries: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
     """Each once, in their order."""
     rows: list[dict[str, Any]] = []
-    for one in found:
-        if one not in rows:
-            rows.append(one)
+    for entry in entries:
+        if entry not in rows:
+            rows.append(entry)
     return rows

@@ -34,8 +34,8 @@ RATES = PictureFile(
 def pictures(study: Study, results: Results) -> list[PictureFile]:
     """The pictures that a study with these results has."""
     own = [HEADS] if study.of_repeats else []
-    asked = [PictureFile(_file(one), _words(study, one)) for one in study.pictures]
-    return [*own, *asked, *([RATES] if results.trials else [])]
+    files = [PictureFile(_file(picture), _words(study, picture)) for picture in study.pictures]
+    return [*own, *files, *([RATES] if results.trials else [])]
 
 
 def draw(study: Study, results: Results, folder: Path) -> None:
@@ -51,8 +51,10 @@ def draw(study: Study, results: Results, folder: Path) -> None:
     with matplotlib.rc_context(STYLE):
         if results.trials:
             write_whole(folder / RATES.file, as_svg(panels.rates(compared)))
-        for one in study.pictures:
-            write_whole(folder / _file(one), as_svg(panels.KINDS[one.kind](compared, one)))
+        for picture in study.pictures:
+            write_whole(
+                folder / _file(picture), as_svg(panels.KINDS[picture.kind](compared, picture))
+            )
 
 
 def _file(picture: Picture) -> str:

@@ -88,8 +88,10 @@ class Comparison:
         """The smallest true difference that is claimed with probability `POWER`, as the first of so many
         tests that Holm's method corrects (by the central t distribution, so about)."""
         freedom = self.pairs - 1
-        found = stats.t.ppf(1 - (1 - CONFIDENCE) / 2 / tests, freedom) + stats.t.ppf(POWER, freedom)
-        return float(found) * self.deviation / math.sqrt(self.pairs)
+        quantiles = stats.t.ppf(1 - (1 - CONFIDENCE) / 2 / tests, freedom) + stats.t.ppf(
+            POWER, freedom
+        )
+        return float(quantiles) * self.deviation / math.sqrt(self.pairs)
 
     def seeds_to_bound(self, margin: float) -> int:
         """How many seeds bound the difference with probability `POWER`, if there is none."""
@@ -139,12 +141,16 @@ def holm(comparisons: Sequence[Comparison | None]) -> list[Comparison | None]:
     The i-th smallest of m p-values, counted from 0, has to be at most 0.05 / (m − i), as have all that are
     smaller (Holm 1979, *A Simple Sequentially Rejective Multiple Test Procedure*).
     """
-    tested = sorted((one.p, i) for i, one in enumerate(comparisons) if one and one.p == one.p)
-    found = list(comparisons)
+    tested = sorted(
+        (comparison.p, i)
+        for i, comparison in enumerate(comparisons)
+        if comparison and comparison.p == comparison.p
+    )
+    corrected = list(comparisons)
     for rank, (p, i) in enumerate(tested):
         if p > (1 - CONFIDENCE) / (len(tested) - rank):
             break
-        one = found[i]
-        assert one is not None
-        found[i] = replace(one, claimed=True)
-    return found
+        rejected = corrected[i]
+        assert rejected is not None
+        corrected[i] = replace(rejected, claimed=True)
+    return corrected

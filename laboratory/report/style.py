@@ -57,13 +57,13 @@ class Look:
 
 def looks(variants: tuple[str, ...], baseline: str) -> dict[str, Look]:
     """The baseline black, with a circle and a whole line; the others each with their own."""
-    others = [variant for variant in variants if variant != baseline]
-    found = {
+    rest = [variant for variant in variants if variant != baseline]
+    styles = {
         # from the ninth on, a color has another mark
         variant: Look(COLORS[i % 8], MARKS[(i + i // 8) % 8], LINES[i % 7])
-        for i, variant in enumerate(others)
+        for i, variant in enumerate(rest)
     }
-    return {variant: found.get(variant, Look(INK, "o", "-")) for variant in variants}
+    return {variant: styles.get(variant, Look(INK, "o", "-")) for variant in variants}
 
 
 def legend(figure: Figure, shown: dict[str, Look], line: bool = True) -> None:

@@ -44,12 +44,12 @@ def trials(by_place: dict[str, dict[float, list[float]]]) -> Iterator[str]:
     """The mean loss of the trial runs at each factor, and the factors that are nearly as good as the best."""
     factors = sorted({factor for by in by_place.values() for factor in by})
     rows = []
-    for place, by in by_place.items():
+    for name, by in by_place.items():
         means = {factor: sum(losses) / len(losses) for factor, losses in sorted(by.items())}
         best = min((mean for mean in means.values() if math.isfinite(mean)), default=math.nan)
         good = [f"{factor:g}" for factor, mean in means.items() if mean <= best + NEAR]
-        told = [number(means.get(factor, math.nan), 2) for factor in factors]
-        rows.append([f"`{place}`", *told, ", ".join(good)])
+        cells = [number(means.get(factor, math.nan), 2) for factor in factors]
+        rows.append([f"`{name}`", *cells, ", ".join(good)])
     heads = [*(f"{factor:g}" for factor in factors), f"within {NEAR:g} of the best"]
     yield from lines(["variant", *heads], rows)
 
@@ -67,11 +67,11 @@ def _side_by_side(
 
 def _table(study: Study, heads: list[str], rows: Iterable[tuple[Side, list[str]]]) -> Iterator[str]:
     keys = list(study.points[0])
-    told = (
+    body = (
         [*(str(side.point[key]) for key in keys), f"`{side.variant}`", *cells]
         for side, cells in rows
     )
-    yield from lines([*keys, "variant", *heads], told, len(keys) + 1)
+    yield from lines([*keys, "variant", *heads], body, len(keys) + 1)
 
 
 def lines(heads: list[str], rows: Iterable[list[str]], names: int = 1) -> Iterator[str]:
@@ -103,9 +103,11 @@ def _mean(figure: Figure, side: Side) -> str:
 
 def _alike(figure: Figure, side: Side) -> str:
     """A number that all seeds have; a run that diverged has it as well, if it needs no run."""
-    known = side.spread is not None and not side.spread.diverged
+    is_finite = side.spread is not None and not side.spread.diverged
     return (
-        number(side.spread.mean, figure.digits) if known and side.spread else _without(side) or "—"
+        number(side.spread.mean, figure.digits)
+        if is_finite and side.spread
+        else _without(side) or "—"
     )
 
 
@@ -146,5 +148,5 @@ def _against(figure: Figure, side: Side, unmatched: tuple[str, ...]) -> str:
         return ""
     if side.against is None or side.against.diverged:
         return "—"
-    told = difference(figure, side.against)
-    return f"**{told}**" if side.against.claimed else told
+    text = difference(figure, side.against)
+    return f"**{text}**" if side.against.claimed else text

@@ -56,9 +56,9 @@ class Experiment(Trainer):
         self.cell = cell
         self._file = run.folder / LOOKS
         super().__init__(cell.settings, task, run, context)
-        kept = json.loads(self._file.read_text()) if self._file.exists() else []
+        stored = json.loads(self._file.read_text()) if self._file.exists() else []
         self.looks: list[dict[str, Any]] = [
-            look for look in kept if look["step"] <= self.progress.step
+            look for look in stored if look["step"] <= self.progress.step
         ]
 
     def build(self) -> Model:

@@ -23,5 +23,5 @@ def weight(cell: Cell) -> float:
 def core_minutes(study: Study, results: Results) -> float:
     """How long a core took for the cells of the results, and about as long for each of the trials: minutes;
     NaN where they do not say."""
-    cells = sum(seen.timed.get("core_seconds", math.nan) for seen in results.cells)
+    cells = sum(cell.timed.get("core_seconds", math.nan) for cell in results.cells)
     return cells / 60 * (1 + len(study.trials) / len(study.cells))

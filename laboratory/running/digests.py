@@ -38,7 +38,7 @@ def digest_of(cell: Cell, data: str, device: torch.device, machine: str) -> str:
         machine: its kind, on which the last digits depend.
     """
     settings = {key: value for key, value in asdict(cell.settings).items() if key not in WHERE}
-    whole = {
+    contents = {
         "task": cell.task,
         "settings": settings,
         "recipe": asdict(cell.recipe),
@@ -50,7 +50,7 @@ def digest_of(cell: Cell, data: str, device: torch.device, machine: str) -> str:
         "torch": torch.__version__,
         "code": _code(),
     }
-    return hashlib.sha256(json.dumps(whole, sort_keys=True).encode()).hexdigest()
+    return hashlib.sha256(json.dumps(contents, sort_keys=True).encode()).hexdigest()
 
 
 @functools.cache
@@ -72,15 +72,15 @@ def _code() -> str:
 
 def _needed(start: Path) -> dict[Path, ast.Module]:
     """Find a file and the files of ours that it imports, directly or not, without COMPUTES_NOTHING."""
-    found: dict[Path, ast.Module] = {}
+    modules: dict[Path, ast.Module] = {}
     passed_over = {ROOT / name for name in COMPUTES_NOTHING}
-    left = [start]
-    while left:
-        file = left.pop()
-        if file not in found and file not in passed_over:
-            found[file] = ast.parse(file.read_bytes())
-            left += _imported(found[file])
-    return found
+    waiting = [start]
+    while waiting:
+        file = waiting.pop()
+        if file not in modules and file not in passed_over:
+            modules[file] = ast.parse(file.read_bytes())
+            waiting += _imported(modules[file])
+    return modules
 
 
 def _imported(tree: ast.Module) -> Iterator[Path]:
@@ -88,9 +88,9 @@ def _imported(tree: ast.Module) -> Iterator[Path]:
     for node in ast.walk(tree):
         names: list[str] = []
         if isinstance(node, ast.Import):
-            names = [one.name for one in node.names]
+            names = [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom) and node.module:
-            names = [node.module, *(f"{node.module}.{one.name}" for one in node.names)]
+            names = [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
         for name in names:
             file = ROOT.joinpath(*name.split(".")).with_suffix(".py")
             if file.is_file():

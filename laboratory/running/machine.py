@@ -24,6 +24,6 @@ def kind_of(device: torch.device) -> str:
         first = Path("/proc/cpuinfo").read_text(encoding="utf-8").partition("\n\n")[0]
     except OSError:  # not Linux
         return ", ".join(filter(None, [kind, platform.processor()]))
-    said = dict(re.findall(r"^(.+?)\s*: (.+)$", first, re.MULTILINE))
-    told = [f"{name} {said[name]}" for name in (*INTEL_OR_AMD, *ARM) if name in said]
-    return ", ".join([kind, *told])
+    cpu_info = dict(re.findall(r"^(.+?)\s*: (.+)$", first, re.MULTILINE))
+    details = [f"{name} {cpu_info[name]}" for name in (*INTEL_OR_AMD, *ARM) if name in cpu_info]
+    return ", ".join([kind, *details])

@@ -40,7 +40,7 @@ def run(
     data_dir: Path | None,
     console: Console,
     runs: Path = RUNS,
-    known: Results | None = None,
+    earlier: Results | None = None,
 ) -> Results:
     """Run what is not finished yet: first what chooses the learning rates, where the study asks for that.
 
@@ -51,44 +51,44 @@ def run(
         data_dir: where the data's files lie.
         console: where it is shown.
         runs: where the cells are kept.
-        known: results that are extended, wherever they were made: their cells are not run again.
+        earlier: results that are extended, wherever they were made: their cells are not run again.
 
     Raises:
         Refused: results of different settings, data that cannot be had,
             a folder that cannot be written or is in use, or cells that failed.
     """
     begun = commit(study.name)  # now: until the last cell has ended much may be committed
-    before = {one.variant for one in known.cells} if known else set()
-    if known is not None and known.made.get("asked") != study.asked_of(before):
+    before = {cell.variant for cell in earlier.cells} if earlier else set()
+    if earlier is not None and earlier.provenance.get("asked") != study.asked_of(before):
         raise Refused(
             f"The results of {study.name} were made with different settings: run it without --seeds"
         )
     places = places_of(device, jobs)
     folder = runs / study.name
-    old = known.cells if known else []
+    old = earlier.cells if earlier else []
     with _alone(folder, study.name):
-        chosen = known.rates if known else {}
-        left = [cell for cell in study.trials if cell.place not in chosen]
-        tried = _tried(left, places, data_dir, folder, console)
-        rates = chosen | {place: _best(by) for place, by in tried.items()}
-        trials = (known.trials if known else {}) | tried
-        there = {_which(one.variant, one.point, one.seed) for one in old}
+        chosen = earlier.rates if earlier else {}
+        remaining = [cell for cell in study.trials if cell.place not in chosen]
+        tried = _tried(remaining, places, data_dir, folder, console)
+        rates = chosen | {name: _best(by) for name, by in tried.items()}
+        trials = (earlier.trials if earlier else {}) | tried
+        existing = {_which(cell.variant, cell.point, cell.seed) for cell in old}
         cells = [
             cell
             for cell in study.at(rates).cells
-            if _which(cell.variant, dict(cell.point), cell.seed) not in there
+            if _which(cell.variant, dict(cell.point), cell.seed) not in existing
         ]
         planned, fingerprint = _planned(cells, places[0], data_dir, folder)
-        seen = [*old, *_performed(planned, places, console)]
-        levels = known.counted if known else counted(load(_located(cells[0], data_dir)))
-    made = _made(places[0], begun, fingerprint) | {"asked": study.asked}
-    if known:
+        performed = [*old, *_performed(planned, places, console)]
+        levels = earlier.counted if earlier else counted(load(_located(cells[0], data_dir)))
+    origin = _made(places[0], begun, fingerprint) | {"asked": study.asked}
+    if earlier:
         seeds = ", ".join(map(str, sorted({cell.seed for cell in cells})))
-        new = ", ".join(one for one in study.variants if one not in before)
-        made = _extended(
-            known.made, made, f"{f'{new}, ' if new else ''}seeds {seeds}" if cells else ""
+        new = ", ".join(variant for variant in study.variants if variant not in before)
+        origin = _extended(
+            earlier.provenance, origin, f"{f'{new}, ' if new else ''}seeds {seeds}" if cells else ""
         )
-    return Results(study.name, study.full, made, seen, levels, rates, trials)
+    return Results(study.name, study.full, origin, performed, levels, rates, trials)
 
 
 def _which(variant: str, point: Mapping[str, object], seed: int) -> str:
@@ -106,11 +106,13 @@ def _tried(
     diverged."""
     planned = _planned(trials, places[0], data_dir, folder)[0]
     losses: dict[str, dict[float, list[float]]] = {}
-    found = _performed(planned, places, console) if planned else []
-    for job, seen in zip(sorted(planned, key=lambda one: one.cell.name), found, strict=True):
+    results = _performed(planned, places, console) if planned else []
+    for job, result in zip(
+        sorted(planned, key=lambda planned_job: planned_job.cell.name), results, strict=True
+    ):
         assert job.cell.rate is not None
         by = losses.setdefault(job.cell.place, {})
-        by.setdefault(job.cell.rate, []).append(seen.figures["loss"])
+        by.setdefault(job.cell.rate, []).append(result.figures["loss"])
     return losses
 
 
@@ -126,8 +128,8 @@ def _extended(
     """Where results come from to which runs were added, perhaps on a different machine."""
     if not runs:
         return dict(old)
-    told = ", ".join(f"{key} {new[key]}" for key in ("commit", "machine", "torch"))
-    added = f"{runs} with {told}"
+    changes = ", ".join(f"{key} {new[key]}" for key in ("commit", "machine", "torch"))
+    added = f"{runs} with {changes}"
     return {
         **old,
         "asked": new["asked"],
@@ -155,9 +157,9 @@ def _alone(folder: Path, name: str) -> Iterator[None]:
 
 def places_of(device: str, jobs: int | None) -> list[str]:
     """The device of each process."""
-    found = devices.pick(device)
-    if found.type != "cuda" or found.index is not None:
-        return [str(found)] * (jobs or (cores() if found.type == "cpu" else 1))
+    chosen = devices.pick(device)
+    if chosen.type != "cuda" or chosen.index is not None:
+        return [str(chosen)] * (jobs or (cores() if chosen.type == "cpu" else 1))
     count = torch.cuda.device_count()
     return [f"cuda:{number % count}" for number in range(jobs or count)]
 
@@ -169,12 +171,12 @@ def _located(cell: Cell, data_dir: Path | None) -> Cell:
 
 
 def _planned(
-    cells: Iterable[Cell], place: str, data_dir: Path | None, folder: Path
+    cells: Iterable[Cell], device_name: str, data_dir: Path | None, folder: Path
 ) -> tuple[list[Job], str]:
     """Each cell with its folder, the most expensive of a seed first, so that none is left over at the end."""
     located = [_located(cell, data_dir) for cell in cells]
     order = sorted(located, key=lambda cell: (cell.seed, -weight(cell)))
-    device = torch.device(place)
+    device = torch.device(device_name)
     machine = kind_of(device)
     fingerprints: dict[tuple[str, str, bool], str] = {}
     jobs = []
@@ -184,28 +186,30 @@ def _planned(
             fingerprints[data] = load(cell).fingerprint
         digest = digest_of(cell, fingerprints[data], device, machine)
         jobs.append(Job(cell, folder / f"{cell.name}-{digest[:12]}"))
-    return jobs, " ".join(sorted(one[:12] for one in fingerprints.values()))
+    return jobs, " ".join(sorted(fingerprint[:12] for fingerprint in fingerprints.values()))
 
 
 def _performed(planned: list[Job], places: Sequence[str], console: Console) -> list[CellResult]:
     """All cells in the order of the study, those that were finished before among them."""
     finished = [job for job in planned if job.finished]
-    left = [job for job in planned if not job.finished]
+    remaining = [job for job in planned if not job.finished]
     if finished:
         console.print(f"{len(finished)} of {len(planned)} cells are finished already")
-    seen = {job.cell.name: job.read() for job in finished}
+    by_name = {job.cell.name: job.read() for job in finished}
     failed: list[JobResult] = []
-    with _showing([job.cell for job in left], console) as ended:
-        for done in perform_all(left, places, THREADS):
+    with _showing([job.cell for job in remaining], console) as ended:
+        for done in perform_all(remaining, places, THREADS):
             ended(done)
-            if done.seen is None:
+            if done.result is None:
                 failed.append(done)
             else:
-                seen[done.job.cell.name] = done.seen
+                by_name[done.job.cell.name] = done.result
     if failed:
-        told = "\n".join(f"{done.job.cell.name}: {done.error}" for done in failed)
-        raise Refused(f"{len(failed)} of {len(planned)} cells failed; the others are kept.\n{told}")
-    return [seen[name] for name in sorted(seen)]
+        errors = "\n".join(f"{done.job.cell.name}: {done.error}" for done in failed)
+        raise Refused(
+            f"{len(failed)} of {len(planned)} cells failed; the others are kept.\n{errors}"
+        )
+    return [by_name[name] for name in sorted(by_name)]
 
 
 @contextmanager
@@ -215,7 +219,7 @@ def _showing(cells: list[Cell], console: Console) -> Iterator[Callable[[JobResul
     Yields a function to call for each cell that has ended.
     """
     total, done, weighed = sum(map(weight, cells)), 0, 0.0
-    began = told = time.perf_counter()
+    began = printed = time.perf_counter()
     bar = Progress(
         *(TextColumn("{task.description}"), BarColumn()),
         console=console,
@@ -225,13 +229,13 @@ def _showing(cells: list[Cell], console: Console) -> Iterator[Callable[[JobResul
     task = bar.add_task(f"{len(cells)} cells", total=total)
 
     def ended(job: JobResult) -> None:
-        nonlocal done, weighed, told
+        nonlocal done, weighed, printed
         done, weighed, now = done + 1, weighed + weight(job.job.cell), time.perf_counter()
-        left = timedelta(seconds=round((now - began) * (total / weighed - 1)))
-        words = f"{done} of {len(cells)} cells, about {left} left"
+        remaining = timedelta(seconds=round((now - began) * (total / weighed - 1)))
+        words = f"{done} of {len(cells)} cells, about {remaining} left"
         bar.update(task, completed=weighed, description=words)
-        if not console.is_terminal and (done == len(cells) or now - told > PLAIN_EVERY):
-            told = now
+        if not console.is_terminal and (done == len(cells) or now - printed > PLAIN_EVERY):
+            printed = now
             console.print(words)
 
     with bar:
@@ -241,8 +245,8 @@ def _showing(cells: list[Cell], console: Console) -> Iterator[Callable[[JobResul
 # --- Where they come from -------------------------------------------------------------------------
 
 
-def _made(place: str, begun: str, fingerprint: str) -> dict[str, str | int]:
-    device = torch.device(place)
+def _made(device_name: str, begun: str, fingerprint: str) -> dict[str, str | int]:
+    device = torch.device(device_name)
     return {
         "torch": torch.__version__,
         "machine": kind_of(device),

@@ -41,12 +41,12 @@ class Job:
 
     def read(self) -> CellResult:
         """Read the result of a finished cell."""
-        found = json.loads((self.folder / SEEN).read_text(encoding="utf-8"))
-        return CellResult(**{**found, "curve": [(step, loss) for step, loss in found["curve"]]})
+        entry = json.loads((self.folder / SEEN).read_text(encoding="utf-8"))
+        return CellResult(**{**entry, "curve": [(step, loss) for step, loss in entry["curve"]]})
 
-    def keep(self, seen: CellResult) -> None:
+    def keep(self, result: CellResult) -> None:
         """Write the result, and delete what only resuming needs: it is most of a run's bytes."""
-        write_whole(self.folder / SEEN, json.dumps(vars(seen)).encode())
+        write_whole(self.folder / SEEN, json.dumps(vars(result)).encode())
         run = Run(self.folder)
         for path in (run.state, previous(run.state), run.best):
             path.unlink(missing_ok=True)
@@ -57,7 +57,7 @@ class JobResult:
     """How a job ended: its result, or the reason that it has none."""
 
     job: Job
-    seen: CellResult | None
+    result: CellResult | None
     error: str = ""
 
 
@@ -168,9 +168,9 @@ def _serve(pipe: Connection, device: str, threads: int) -> None:
         except EOFError:
             return
         try:
-            seen = perform(job.cell, job.folder, device)
-            job.keep(seen)
-            done = JobResult(job, seen)
+            result = perform(job.cell, job.folder, device)
+            job.keep(result)
+            done = JobResult(job, result)
         except Refused as error:
             done = JobResult(job, None, str(error))
         except Exception as error:  # of a recipe or of the machine: the other cells are performed

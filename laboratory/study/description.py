@@ -144,7 +144,7 @@ class Study:
     question: str
     baseline: str
     equal: str
-    held: str
+    controls: str
     variants: tuple[str, ...]
     twice: str
     """The variant that is the baseline with twice the steps, and is not compared; may be empty."""
@@ -174,7 +174,9 @@ class Study:
     @property
     def rivals(self) -> tuple[str, ...]:
         """The variants that are compared with the baseline."""
-        return tuple(one for one in self.variants if one not in (self.baseline, self.twice))
+        return tuple(
+            variant for variant in self.variants if variant not in (self.baseline, self.twice)
+        )
 
     @property
     def trials(self) -> tuple[Cell, ...]:
@@ -200,12 +202,16 @@ class Study:
 
     def asked_of(self, variants: Collection[str]) -> str:
         """The same digest if the study had only these variants."""
-        chosen = {name: one for name, one in self.computes["variants"].items() if name in variants}
+        chosen = {
+            name: changes for name, changes in self.computes["variants"].items() if name in variants
+        }
         left_out = self.computes["leave_out"]
         if left_out is not None:
-            left_out = [one for one in left_out if one.get("variant", chosen) in (chosen, *chosen)]
-        asked = self.computes | {"variants": chosen, "leave_out": left_out}
-        return hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()[:12]
+            left_out = [
+                entry for entry in left_out if entry.get("variant", chosen) in (chosen, *chosen)
+            ]
+        contents = self.computes | {"variants": chosen, "leave_out": left_out}
+        return hashlib.sha256(json.dumps(contents, sort_keys=True).encode()).hexdigest()[:12]
 
     def at(self, rates: Mapping[str, float]) -> Study:
         """The same study with each cell at the factor of its learning rate that was chosen, by its place."""
@@ -247,17 +253,17 @@ def read(name: str, full: bool = False, seeds: int = 0) -> Study:
         raise Refused(f"There is no study {name!r}{meant}: {', '.join(names())}")
     path = STUDIES / name / "study.yaml"
     try:
-        found = yaml.safe_load(path.read_bytes())
+        entries = yaml.safe_load(path.read_bytes())
     except (OSError, yaml.YAMLError) as error:
         raise Refused(f"{path} cannot be read: {' '.join(str(error).split())}") from error
-    return of(found, name, path, full, seeds)
+    return of(entries, name, path, full, seeds)
 
 
-def of(found: Any, name: str, path: Path, full: bool = False, seeds: int = 0) -> Study:
+def of(entries: Any, name: str, path: Path, full: bool = False, seeds: int = 0) -> Study:
     """A study from what its file holds.
 
     Args:
-        found: the mapping in it.
+        entries: the mapping in it.
         name: the study's.
         path: of the file, which is named where something is wrong.
         full: the size for a GPU.
@@ -267,66 +273,66 @@ def of(found: Any, name: str, path: Path, full: bool = False, seeds: int = 0) ->
         Refused: something that is not allowed.
     """
     try:
-        return _of(found, name, full, seeds)
+        return _of(entries, name, full, seeds)
     except Refused as error:
         raise Refused(f"{path}: {error}") from error
 
 
-def _of(found: Any, name: str, full: bool, least: int) -> Study:
-    _mapping(found, "A study", KEYS)
+def _of(entries: Any, name: str, full: bool, least: int) -> Study:
+    _mapping(entries, "A study", KEYS)
     if full:
-        bigger = _mapping(found.get("full", {}), "full", KEYS)
-        settings = {**found.get("settings", {}), **bigger.get("settings", {})}
+        bigger = _mapping(entries.get("full", {}), "full", KEYS)
+        settings = {**entries.get("settings", {}), **bigger.get("settings", {})}
         of_results = {"answer": "", "caveat": ""}
-        found = {**found, **of_results, **bigger, "settings": settings}
-    missing = {"question", "task", "baseline", "variants", "seeds", "equal", "held"} - set(found)
+        entries = {**entries, **of_results, **bigger, "settings": settings}
+    missing = {"question", "task", "baseline", "variants", "seeds", "equal", "held"} - set(entries)
     if missing:
         raise Refused(f"it lacks {', '.join(sorted(missing))}")
-    variants: dict[str, Any] = _mapping(found["variants"], "variants")
-    _among(found["baseline"], "baseline", variants)
-    twice = str(found.get("twice", ""))
+    variants: dict[str, Any] = _mapping(entries["variants"], "variants")
+    _among(entries["baseline"], "baseline", variants)
+    twice = str(entries.get("twice", ""))
     if twice:
-        variants = {**variants, twice: _twice(found, twice)}
-        found = {**found, "variants": variants}
-    pairs: dict[str, str] = _mapping(found.get("pairs", {}), "pairs")
-    for one in itertools.chain(*pairs.items()):
-        _among(one, "pairs", variants)
-    _among(found["equal"], "equal", EQUAL)
-    _among(found["task"], "task", (*TASKS, REPEATS))
-    figures = tuple(_figures(found.get("figures", {})))
-    seeds = _seeds(found["seeds"])
+        variants = {**variants, twice: _twice(entries, twice)}
+        entries = {**entries, "variants": variants}
+    pairs: dict[str, str] = _mapping(entries.get("pairs", {}), "pairs")
+    for variant in itertools.chain(*pairs.items()):
+        _among(variant, "pairs", variants)
+    _among(entries["equal"], "equal", EQUAL)
+    _among(entries["task"], "task", (*TASKS, REPEATS))
+    figures = tuple(_figures(entries.get("figures", {})))
+    seeds = _seeds(entries["seeds"])
     seeds += tuple(range(max(seeds) + 1, max(seeds) + 1 + least - len(seeds)))
-    points = list(_points(_mapping(found.get("grid", {}), "grid")))
-    cells = tuple(_cells(found, variants, points, seeds))
+    points = list(_points(_mapping(entries.get("grid", {}), "grid")))
+    cells = tuple(_cells(entries, variants, points, seeds))
     return Study(
         name=name,
         full=full,
-        question=str(found["question"]),
-        baseline=str(found["baseline"]),
-        equal=str(found["equal"]),
-        held=str(found["held"]),
+        question=str(entries["question"]),
+        baseline=str(entries["baseline"]),
+        equal=str(entries["equal"]),
+        controls=str(entries["held"]),
         variants=tuple(variants),
         twice=twice,
         pairs=pairs,
         points=tuple(point for point in points if any(dict(c.point) == point for c in cells)),
         seeds=seeds,
         figures=figures,
-        pictures=tuple(_pictures(found.get("pictures", []))),
-        answer=str(found.get("answer", "")),
-        caveat=str(found.get("caveat", "")),
-        learning_rates=_rates(found.get("learning_rates", []), found["task"]),
-        why=dict(found.get("why", {})),
-        computes={key: found.get(key) for key in COMPUTES},
+        pictures=tuple(_pictures(entries.get("pictures", []))),
+        answer=str(entries.get("answer", "")),
+        caveat=str(entries.get("caveat", "")),
+        learning_rates=_rates(entries.get("learning_rates", []), entries["task"]),
+        why=dict(entries.get("why", {})),
+        computes={key: entries.get(key) for key in COMPUTES},
         cells=cells,
     )
 
 
-def _twice(found: Mapping[str, Any], name: str) -> dict[str, Any]:
+def _twice(entries: Mapping[str, Any], name: str) -> dict[str, Any]:
     """The baseline with twice its steps, as a variant that is not compared."""
-    if name in found["variants"]:
+    if name in entries["variants"]:
         raise Refused(f"twice must be the name of a new variant, not {name!r}")
-    changes = found["variants"][found["baseline"]] or {}
-    steps = {"steps": Settings.steps, **found.get("settings", {}), **changes}["steps"]
+    changes = entries["variants"][entries["baseline"]] or {}
+    steps = {"steps": Settings.steps, **entries.get("settings", {}), **changes}["steps"]
     return {**changes, "steps": 2 * steps}
 
 
@@ -342,17 +348,20 @@ def _points(grid: Mapping[str, list[Value]]) -> Iterator[Point]:
 
 
 def _cells(
-    found: Mapping[str, Any], variants: Mapping[str, Any], points: list[Point], seeds: Iterable[int]
+    entries: Mapping[str, Any],
+    variants: Mapping[str, Any],
+    points: list[Point],
+    seeds: Iterable[int],
 ) -> Iterator[Cell]:
     """All runs, ordered by seed, so that a part of them can be compared already."""
-    shared = {**found.get("settings", {}), **found.get("recipe", {})}
-    left_out = found.get("leave_out", [])
+    shared = {**entries.get("settings", {}), **entries.get("recipe", {})}
+    left_out = entries.get("leave_out", [])
     for seed, point, (variant, changes) in itertools.product(seeds, points, variants.items()):
-        whole: dict[str, Any] = {"variant": variant, "seed": seed, **point}
-        if any(one.items() <= whole.items() for one in left_out):
+        coordinates: dict[str, Any] = {"variant": variant, "seed": seed, **point}
+        if any(entry.items() <= coordinates.items() for entry in left_out):
             continue
         settings, recipe = _sorted_out({**shared, **(changes or {}), **point}, variant)
-        task = found["task"]
+        task = entries["task"]
         settings |= {"task": "text" if task == REPEATS else task, "seed": seed}
         yield Cell(
             variant,
@@ -361,7 +370,7 @@ def _cells(
             task,
             from_yaml(yaml.safe_dump(settings), Path(variant)),
             recipe_of(recipe),
-            tuple(_measures(found.get("measures", []))),
+            tuple(_measures(entries.get("measures", []))),
         )
 
 
@@ -369,40 +378,40 @@ RECIPE = {field.name for field in dataclasses.fields(Recipe)}
 SETTINGS = {field.name for field in dataclasses.fields(Settings)}
 
 
-def _sorted_out(given: dict[str, Any], variant: str) -> tuple[dict[str, Any], dict[str, Any]]:
+def _sorted_out(entries: dict[str, Any], variant: str) -> tuple[dict[str, Any], dict[str, Any]]:
     """What is the trainer's, and what is the model's."""
-    unknown = set(given) - RECIPE - SETTINGS
+    unknown = set(entries) - RECIPE - SETTINGS
     if unknown:
         key = sorted(unknown)[0]
         near = difflib.get_close_matches(key, sorted(RECIPE | SETTINGS), n=1)
         meant = f" (did you mean {near[0]!r}?)" if near else ""
         raise Refused(f"{variant}: there is no setting and no part of a recipe {key!r}{meant}")
     return (
-        {key: value for key, value in given.items() if key in SETTINGS},
-        {key: value for key, value in given.items() if key in RECIPE},
+        {key: value for key, value in entries.items() if key in SETTINGS},
+        {key: value for key, value in entries.items() if key in RECIPE},
     )
 
 
-def recipe_of(given: dict[str, Any]) -> Recipe:
+def recipe_of(entries: dict[str, Any]) -> Recipe:
     """A recipe from a file's words."""
     types = {field.name: field.type for field in dataclasses.fields(Recipe)}
-    for key, value in given.items():
+    for key, value in entries.items():
         if types[key] == "float" and isinstance(value, int) and not isinstance(value, bool):
-            given[key] = float(value)
+            entries[key] = float(value)
         elif type(value).__name__ != types[key]:
             raise Refused(f"{key} must be of type {types[key]}, not {value!r}")
-    return Recipe(**given)
+    return Recipe(**entries)
 
 
 # --- What a file may hold -------------------------------------------------------------------------
 
 
-def _mapping(found: Any, what: str, allowed: Iterable[str] | None = None) -> Any:
-    if not isinstance(found, dict):
-        raise Refused(f"{what} must be a mapping, not {found!r}")
-    if allowed is not None and (odd := sorted(set(map(str, found)) - set(allowed))):
+def _mapping(value: Any, what: str, allowed: Iterable[str] | None = None) -> Any:
+    if not isinstance(value, dict):
+        raise Refused(f"{what} must be a mapping, not {value!r}")
+    if allowed is not None and (odd := sorted(set(map(str, value)) - set(allowed))):
         raise Refused(f"{what} has no {odd[0]!r}: {', '.join(sorted(allowed))}")
-    return found
+    return value
 
 
 def _among(value: Any, what: str, allowed: Iterable[str]) -> None:
@@ -410,44 +419,44 @@ def _among(value: Any, what: str, allowed: Iterable[str]) -> None:
         raise Refused(f"{what} must be one of {', '.join(filter(None, allowed))}, not {value!r}")
 
 
-def _seeds(found: Any) -> tuple[int, ...]:
-    if not isinstance(found, list) or not all(type(seed) is int for seed in found):
-        raise Refused(f"seeds must be a list of whole numbers, not {found!r}")
-    if len(set(found)) != len(found) or len(found) < MIN_SEEDS:
-        raise Refused(f"seeds must be at least {MIN_SEEDS} different ones, not {found!r}")
-    return tuple(found)
+def _seeds(value: Any) -> tuple[int, ...]:
+    if not isinstance(value, list) or not all(type(seed) is int for seed in value):
+        raise Refused(f"seeds must be a list of whole numbers, not {value!r}")
+    if len(set(value)) != len(value) or len(value) < MIN_SEEDS:
+        raise Refused(f"seeds must be at least {MIN_SEEDS} different ones, not {value!r}")
+    return tuple(value)
 
 
-def _rates(found: Any, task: str) -> tuple[float, ...]:
-    if not isinstance(found, list) or not all(
-        type(one) in (int, float) and one > 0 for one in found
+def _rates(value: Any, task: str) -> tuple[float, ...]:
+    if not isinstance(value, list) or not all(
+        type(factor) in (int, float) and factor > 0 for factor in value
     ):
-        raise Refused(f"learning_rates must be a list of factors above 0, not {found!r}")
-    if found and task not in OF_LANGUAGE:
+        raise Refused(f"learning_rates must be a list of factors above 0, not {value!r}")
+    if value and task not in OF_LANGUAGE:
         raise Refused(
             f"learning_rates are chosen on a part of a training text, which the task {task} lacks"
         )
-    return tuple(map(float, found))
+    return tuple(map(float, value))
 
 
-def _measures(found: Any) -> Iterator[str]:
-    for name in found:
+def _measures(measures: Any) -> Iterator[str]:
+    for name in measures:
         if name not in (*MEASURES, *TIMED):
             raise Refused(f"There is no measure {name!r}: {', '.join([*MEASURES, *TIMED])}")
         yield name
 
 
-def _figures(found: Any) -> Iterator[Figure]:
-    for name, given in _mapping(found, "figures").items():
+def _figures(entries: Any) -> Iterator[Figure]:
+    for name, entry in _mapping(entries, "figures").items():
         allowed = {field.name for field in dataclasses.fields(Figure)} - {"name"}
-        figure = Figure(name, **_mapping(given, f"figures: {name}", allowed))
+        figure = Figure(name, **_mapping(entry, f"figures: {name}", allowed))
         _among(figure.better, f"figures: {name}: better", BETTER)
         yield figure
 
 
-def _pictures(found: Any) -> Iterator[Picture]:
-    for given in found:
+def _pictures(entries: Any) -> Iterator[Picture]:
+    for entry in entries:
         allowed = {field.name for field in dataclasses.fields(Picture)}
-        picture = Picture(**_mapping(given, "a picture", allowed))
+        picture = Picture(**_mapping(entry, "a picture", allowed))
         _among(picture.kind, "a picture's kind", KINDS)
         yield picture

@@ -40,13 +40,13 @@ def attentions(model: Model) -> list[PositionedAttention]:
     Raises:
         Refused: a model that has others.
     """
-    found = [module for module in model.modules() if isinstance(module, PositionedAttention)]
-    if not found or any(type(one) not in (PositionedAttention, Fused) for one in found):
+    layers = [module for module in model.modules() if isinstance(module, PositionedAttention)]
+    if not layers or any(type(layer) not in (PositionedAttention, Fused) for layer in layers):
         raise Refused(
             "Heads are looked at in a model with attention=full, fused, grouped or multi_query, and "
             "positions that are not t5 or alibi"
         )
-    return found
+    return layers
 
 
 def attention_weights(model: Model, tokens: Tensor) -> list[Tensor]:
@@ -58,7 +58,7 @@ def attention_weights(model: Model, tokens: Tensor) -> list[Tensor]:
     layers = attentions(model)
     with ExitStack() as hooks, torch.no_grad():
         for layer in layers:
-            handle = layer.register_forward_pre_hook(lambda _, given: entered.append(given[0]))
+            handle = layer.register_forward_pre_hook(lambda _, inputs: entered.append(inputs[0]))
             hooks.callback(handle.remove)
         model(tokens)
         return [_weights(layer, x) for layer, x in zip(layers, entered, strict=True)]
@@ -90,14 +90,16 @@ def prefix_matching(weights: Tensor, rows: Repeated) -> Tensor:
     """
     size = weights.size(-1)
     tokens = rows.tokens[:, :size]
-    place = torch.arange(size, device=tokens.device)
-    inside = (place >= rows.second[:, None]) & (place < (rows.second + rows.length - 1)[:, None])
+    positions = torch.arange(size, device=tokens.device)
+    inside = (positions >= rows.second[:, None]) & (
+        positions < (rows.second + rows.length - 1)[:, None]
+    )
     same = tokens[:, :, None] == tokens[:, None, :]  # (B, T, T)
-    asked = inside & (same.tril(-1).sum(dim=-1) == 1)  # (B, T)
-    wanted = (place - rows.lag[:, None] + 1).clamp(min=0)  # (B, T)
-    index = wanted[:, None, :, None].expand(-1, weights.size(1), -1, -1)
-    given = weights.gather(-1, index).squeeze(-1)  # (B, h, T)
-    return (given * asked[:, None]).sum(dim=(0, 2)) / asked.sum()
+    counted = inside & (same.tril(-1).sum(dim=-1) == 1)  # (B, T)
+    sources = (positions - rows.lag[:, None] + 1).clamp(min=0)  # (B, T)
+    index = sources[:, None, :, None].expand(-1, weights.size(1), -1, -1)
+    matched = weights.gather(-1, index).squeeze(-1)  # (B, h, T)
+    return (matched * counted[:, None]).sum(dim=(0, 2)) / counted.sum()
 
 
 def previous_token(weights: Tensor) -> Tensor:
@@ -117,7 +119,7 @@ def strongest(scores: list[list[float]]) -> tuple[int, int]:
 def ranked(scores: list[list[float]]) -> list[tuple[int, int]]:
     """Layer and head of each score, the largest first; of equal ones, in the order of the model."""
     places = [(layer, head) for layer, some in enumerate(scores) for head in range(len(some))]
-    return sorted(places, key=lambda place: -scores[place[0]][place[1]])
+    return sorted(places, key=lambda pair: -scores[pair[0]][pair[1]])
 
 
 # --- What the model makes of it -------------------------------------------------------------------
@@ -138,10 +140,10 @@ def said_again(loss: Tensor, rows: Repeated) -> tuple[float, float]:
         loss: of all symbols but the first, `(B, T − 1)`.
         rows: of T symbols.
     """
-    place = torch.arange(1, loss.size(1) + 1, device=loss.device)
+    positions = torch.arange(1, loss.size(1) + 1, device=loss.device)
 
     def over(start: Tensor) -> float:
-        inside = (place > start[:, None]) & (place < (start + rows.length)[:, None])
+        inside = (positions > start[:, None]) & (positions < (start + rows.length)[:, None])
         return float(loss[inside].double().mean())
 
     return over(rows.second - rows.lag), over(rows.second)
@@ -153,8 +155,8 @@ def without(layer: PositionedAttention, head: int) -> Iterator[None]:
     width = layer.w_o.in_features // layer.n_heads
     mine = slice(head * width, (head + 1) * width)
 
-    def hide(_: nn.Module, given: tuple[Tensor]) -> tuple[Tensor]:
-        heads = given[0].clone()
+    def hide(_: nn.Module, inputs: tuple[Tensor]) -> tuple[Tensor]:
+        heads = inputs[0].clone()
         heads[..., mine] = 0
         return (heads,)
 
@@ -186,8 +188,8 @@ def look(model: Model, task: Task, device: torch.device) -> Look:
         float(loss[:, round(share * loss.size(1)) - 1].mean()) for share in (EARLY, LATE)
     )
     return {
-        "prefix": [prefix_matching(one, rows).tolist() for one in weights],
-        "previous": [previous_token(one).tolist() for one in weights],
+        "prefix": [prefix_matching(layer_weights, rows).tolist() for layer_weights in weights],
+        "previous": [previous_token(layer_weights).tolist() for layer_weights in weights],
         "first": first,
         "again": again,
         "score": late - early,
@@ -224,8 +226,8 @@ def figures(
                 off[number, head] = said_again(losses(model, rows.tokens), rows)[1] - again
     below = ranked(last["previous"][: best[0]])
     carrier = below[0] if below else None
-    others = [cost for which, cost in off.items() if which[0] == best[0] and which != best]
-    found = {
+    rest = [cost for which, cost in off.items() if which[0] == best[0] and which != best]
+    result = {
         "prefix_matching": float(prefix_matching(weights, rows)[best[1]]),
         "first": first,
         "again": again,
@@ -234,27 +236,27 @@ def figures(
         **{f"off_{number}_{head}": cost for (number, head), cost in off.items()},
     }
     if carrier is not None:
-        found["previous_off"] = off[carrier]
+        result["previous_off"] = off[carrier]
         with ExitStack() as both:
             for number, head in below[:2]:
                 both.enter_context(without(layers[number], head))
-            found["both_off"] = said_again(losses(model, rows.tokens), rows)[1] - again
-    if others:
-        found["others_off"] = statistics.fmean(others)
-    return found | _when(looks)
+            result["both_off"] = said_again(losses(model, rows.tokens), rows)[1] - again
+    if rest:
+        result["others_off"] = statistics.fmean(rest)
+    return result | _when(looks)
 
 
 def _when(looks: Sequence[Look]) -> dict[str, float]:
     """The steps at which a head formed and at which the loss on repeated symbols fell, if they did."""
     chance = math.log(SYMBOLS)
-    formed = [one["step"] for one in looks if max(map(max, one["prefix"])) >= FORMED]
-    fell = [one["step"] for one in looks if one["again"] <= chance / 2]
+    formed = [entry["step"] for entry in looks if max(map(max, entry["prefix"])) >= FORMED]
+    fell = [entry["step"] for entry in looks if entry["again"] <= chance / 2]
     steps = {"formed_at": formed, "fell_at": fell}
-    return {name: float(found[0]) for name, found in steps.items() if found}
+    return {name: float(reached[0]) for name, reached in steps.items() if reached}
 
 
 def _rows(task: Task, split: str, device: torch.device) -> Repeated:
     """The rows of a split on a device."""
     if not isinstance(task, Repeats):
         raise TypeError(f"induction heads are looked for in Repeats, not in {type(task).__name__}")
-    return Repeated(*(one.to(device) for one in vars(task.repeated(split)).values()))
+    return Repeated(*(tensor.to(device) for tensor in vars(task.repeated(split)).values()))

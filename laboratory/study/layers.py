@@ -169,7 +169,8 @@ class Fused(PositionedAttention):
     def attend(self, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
         """From queries `(B, h, T, d_k)`, keys and values `(B, G, T, d_k)` to `(B, T, d_model)`."""
         key, value = (
-            one.repeat_interleave(self.n_heads // self.n_kv_heads, dim=1) for one in (key, value)
+            tensor.repeat_interleave(self.n_heads // self.n_kv_heads, dim=1)
+            for tensor in (key, value)
         )
         return _joined(F.scaled_dot_product_attention(query, key, value, is_causal=True))
 

@@ -47,22 +47,22 @@ def predictions(
         for rows in batches:
             source, target = rows.to(device).source, rows.target.to(device)
             if source is None:
-                states, wanted = model(target[:, :-1]), target[:, 1:].flatten()
-                real = torch.ones_like(wanted, dtype=torch.bool)
+                states, labels = model(target[:, :-1]), target[:, 1:].flatten()
+                real = torch.ones_like(labels, dtype=torch.bool)
             else:
                 batch = implementation.Batch(source, target, pad=PAD)
                 states = model(batch.src, batch.tgt, batch.src_mask, batch.tgt_mask)
-                wanted = target[:, 1:].flatten()
-                real = wanted != PAD
+                labels = target[:, 1:].flatten()
+                real = labels != PAD
             log_probs = model.generator(states).flatten(0, 1)
-            yield log_probs[real], wanted[real]
+            yield log_probs[real], labels[real]
 
 
 def _mean_loss(model: Model, batches: list[Rows], device: torch.device) -> float:
     total, tokens = 0.0, 0
-    for log_probs, wanted in predictions(model, batches, device):
-        total += float(F.nll_loss(log_probs, wanted, reduction="sum"))
-        tokens += len(wanted)
+    for log_probs, labels in predictions(model, batches, device):
+        total += float(F.nll_loss(log_probs, labels, reduction="sum"))
+        tokens += len(labels)
     return total / tokens
 
 
@@ -80,19 +80,19 @@ def lengths(model: Model, task: Task, settings: Settings, device: torch.device) 
     """
     text = _joined(task.held_out("validation"))
     end = (len(text) - 1) // READ[-1] * READ[-1] + 1
-    found: Figures = {}
+    figures: Figures = {}
     if end == 1:
-        return found
+        return figures
     for length in READ:
         if model.longest is not None and length > model.longest:
-            return found
-        said = predictions(model, _windows(text[:end], length), device)
-        losses = torch.cat([F.nll_loss(*one, reduction="none").double() for one in said])
-        found[f"read_{length}"] = float(losses.mean())
+            return figures
+        predicted = predictions(model, _windows(text[:end], length), device)
+        losses = torch.cat([F.nll_loss(*pair, reduction="none").double() for pair in predicted])
+        figures[f"read_{length}"] = float(losses.mean())
     by_position = losses.view(-1, READ[-1]).mean(0)  # (L,)
     for first, last in itertools.pairwise((0, *READ)):
-        found[f"at_{last}"] = float(by_position[first:last].mean())
-    return found
+        figures[f"at_{last}"] = float(by_position[first:last].mean())
+    return figures
 
 
 def _windows(text: Tensor, length: int) -> list[Rows]:
@@ -116,10 +116,10 @@ def calibration(model: Model, task: Task, settings: Settings, device: torch.devi
     wide and closed on the right (Guo et al. 2017, *On Calibration of Modern Neural Networks*, §2, eq. 3).
     """
     sure, right = [], []
-    for log_probs, wanted in predictions(model, task.held_out("validation"), device):
+    for log_probs, labels in predictions(model, task.held_out("validation"), device):
         best, guess = log_probs.double().max(dim=-1)
         sure.append(best.exp().cpu())
-        right.append((guess == wanted).double().cpu())
+        right.append((guess == labels).double().cpu())
     confidence, correct = torch.cat(sure), torch.cat(right)
     bins = (confidence * BINS).ceil().long().clamp(1, BINS) - 1
     gaps = torch.zeros(BINS, dtype=torch.float64).index_add(0, bins, correct - confidence)
@@ -182,9 +182,9 @@ def _kept(block: nn.Module, tokens: int) -> int:
             d_k = module.w_q.out_features // module.n_heads
             if isinstance(module, Linear):
                 return module.n_heads * d_k * (d_k + 1)
-            seen = min(tokens, module.window) if isinstance(module, Windowed) else tokens
+            visible = min(tokens, module.window) if isinstance(module, Windowed) else tokens
             inputs = (TAPS - 1) * module.w_q.in_features if isinstance(module, Convolved) else 0
-            return 2 * module.n_kv_heads * d_k * seen + inputs
+            return 2 * module.n_kv_heads * d_k * visible + inputs
     raise TypeError(f"{type(block).__name__} has neither attention nor a state")
 
 

@@ -178,8 +178,8 @@ def _attention(recipe: Recipe, settings: Settings) -> Callable[[], nn.Module]:
         case "window", _:
             return lambda: Windowed(d_model, heads, recipe.window, rotate())
         case _ if recipe.longer == "window":
-            seen = (settings.context - 1) // 2 * 2  # no distance that was not trained
-            return lambda: Windowed(d_model, heads, seen, rotate(), settings.context)
+            window = (settings.context - 1) // 2 * 2  # no distance that was not trained
+            return lambda: Windowed(d_model, heads, window, rotate(), settings.context)
         case "linear", _:
             return lambda: Linear(d_model, heads, heads, rotate())
         case "full", _:

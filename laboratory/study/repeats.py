@@ -55,15 +55,15 @@ def repeated(rows: int, width: int, symbols: int, source: torch.Generator) -> Re
     def up_to(most: Tensor) -> Tensor:  # whole numbers from 0 to `most`, both included
         return (torch.rand(rows, generator=source, dtype=torch.float64) * (most + 1)).long()
 
-    drawn = torch.randint(symbols, (rows, width), generator=source)
+    random_tokens = torch.randint(symbols, (rows, width), generator=source)
     shortest = torch.full((rows,), width // 4)
     length = shortest + up_to(width // 2 - shortest)
     first = up_to(width - 2 * length)
     second = first + length + up_to(width - 2 * length - first)
     lag = second - first
-    place = torch.arange(width)
-    again = (place >= second[:, None]) & (place < (second + length)[:, None])  # (B, T)
-    tokens = drawn.gather(1, place - again * lag[:, None])
+    positions = torch.arange(width)
+    again = (positions >= second[:, None]) & (positions < (second + length)[:, None])  # (B, T)
+    tokens = random_tokens.gather(1, positions - again * lag[:, None])
     return Repeated(tokens, second, lag, length)
 
 

@@ -55,7 +55,7 @@ class Results:
 
     study: str
     full: bool
-    made: dict[str, str | int]
+    provenance: dict[str, str | int]
     """torch, machine, threads, device, commit, data; `asked`, a digest of the settings."""
     cells: list[CellResult]
     counted: dict[str, float] = field(default_factory=dict)
@@ -91,13 +91,13 @@ def read(folder: Path) -> Results:
     """
     path = folder / FILE
     try:
-        found = json.loads(path.read_bytes())
+        entries = json.loads(path.read_bytes())
     except FileNotFoundError as error:
         raise Refused(f"{path} does not exist: the study has no results yet") from error
     except (OSError, ValueError) as error:  # UnicodeDecodeError is a ValueError
         raise Refused(f"{path} cannot be read: {' '.join(str(error).split())}") from error
     try:
-        return _results(found)
+        return _results(entries)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise Refused(
             f"{path} is damaged, or not the results of a study ({type(error).__name__}: {error}): "
@@ -109,23 +109,25 @@ def read(folder: Path) -> Results:
 
 
 def _lines(results: Results) -> Iterator[str]:
-    cells = sorted(results.cells, key=lambda one: (one.variant, *_sortable(one.point), one.seed))
+    cells = sorted(
+        results.cells, key=lambda cell: (cell.variant, *_sortable(cell.point), cell.seed)
+    )
     yield f'{{"study": {_line(results.study)}, "full": {_line(results.full)},'
-    yield f'"made": {json.dumps(results.made, indent=1, sort_keys=True, ensure_ascii=False)},'
-    kept = {"counted": results.counted, "rates": results.rates, "trials": results.trials}
-    for name, found in kept.items():
-        if found:
-            yield f'"{name}": {_line(found)},'
+    yield f'"made": {json.dumps(results.provenance, indent=1, sort_keys=True, ensure_ascii=False)},'
+    sections = {"counted": results.counted, "rates": results.rates, "trials": results.trials}
+    for name, content in sections.items():
+        if content:
+            yield f'"{name}": {_line(content)},'
     yield '"cells": ['
     yield from _listed(
         {
-            **{"variant": one.variant, "point": one.point, "seed": one.seed},
-            **{"figures": _sorted(one.figures), "curve": one.curve, "extra": one.extra},
+            **{"variant": cell.variant, "point": cell.point, "seed": cell.seed},
+            **{"figures": _sorted(cell.figures), "curve": cell.curve, "extra": cell.extra},
         }
-        for one in cells
+        for cell in cells
     )
     yield '], "timed": ['
-    yield from _listed(_sorted(one.timed) for one in cells)
+    yield from _listed(_sorted(cell.timed) for cell in cells)
     yield "]}"
 
 
@@ -155,58 +157,60 @@ def _line(value: Any) -> str:
 def _plain(value: Any) -> Any:
     """With null for what JSON has no number for."""
     if isinstance(value, dict):
-        return {key: _plain(one) for key, one in value.items()}
+        return {key: _plain(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
-        return [_plain(one) for one in value]
+        return [_plain(item) for item in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 # --- And back -------------------------------------------------------------------------------------
 
 
-def _results(found: dict[str, Any]) -> Results:
-    if type(found["full"]) is not bool or type(found["study"]) is not str:
+def _results(entries: dict[str, Any]) -> Results:
+    if type(entries["full"]) is not bool or type(entries["study"]) is not str:
         raise TypeError("study must be a name, and full true or false")
-    cells = [_seen(cell, timed) for cell, timed in zip(found["cells"], found["timed"], strict=True)]
-    keys = [one.key for one in cells]
+    cells = [
+        _seen(cell, timed) for cell, timed in zip(entries["cells"], entries["timed"], strict=True)
+    ]
+    keys = [cell.key for cell in cells]
     if twice := {key for key in keys if keys.count(key) > 1}:
         raise ValueError(f"the cell {min(twice)} is there twice")
     return Results(
-        found["study"],
-        found["full"],
-        dict(found["made"].items()),
+        entries["study"],
+        entries["full"],
+        dict(entries["made"].items()),
         cells,
-        _numbers(found.get("counted", {})),
-        _numbers(found.get("rates", {})),
+        _numbers(entries.get("counted", {})),
+        _numbers(entries.get("rates", {})),
         {
-            place: {float(rate): list(map(_number, losses)) for rate, losses in by.items()}
-            for place, by in found.get("trials", {}).items()
+            name: {float(rate): list(map(_number, losses)) for rate, losses in by.items()}
+            for name, by in entries.get("trials", {}).items()
         },
     )
 
 
-def _seen(found: dict[str, Any], timed: dict[str, float | None]) -> CellResult:
-    if type(found["seed"]) is not int or type(found["variant"]) is not str:
+def _seen(entry: dict[str, Any], timed: dict[str, float | None]) -> CellResult:
+    if type(entry["seed"]) is not int or type(entry["variant"]) is not str:
         raise TypeError("a seed must be a whole number, and a variant a name")
-    figures = _numbers(found["figures"])
+    figures = _numbers(entry["figures"])
     if missing := {"loss", "parameters"} - set(figures):
-        raise ValueError(f"a cell of {found['variant']} lacks {min(missing)}")
+        raise ValueError(f"a cell of {entry['variant']} lacks {min(missing)}")
     return CellResult(
-        variant=found["variant"],
-        point=dict(found["point"].items()),
-        seed=found["seed"],
+        variant=entry["variant"],
+        point=dict(entry["point"].items()),
+        seed=entry["seed"],
         figures=figures,
         timed=_numbers(timed),
-        curve=[(int(step), _number(loss)) for step, loss in found["curve"]],
-        extra=dict(found["extra"].items()),
+        curve=[(int(step), _number(loss)) for step, loss in entry["curve"]],
+        extra=dict(entry["extra"].items()),
     )
 
 
-def _numbers(found: dict[str, float | None]) -> dict[str, float]:
-    return {name: _number(value) for name, value in found.items()}
+def _numbers(values: dict[str, float | None]) -> dict[str, float]:
+    return {name: _number(value) for name, value in values.items()}
 
 
-def _number(found: float | None) -> float:
-    if isinstance(found, (bool, str)):
-        raise TypeError(f"{found!r} is no number")
-    return math.nan if found is None else float(found)
+def _number(value: float | None) -> float:
+    if isinstance(value, (bool, str)):
+        raise TypeError(f"{value!r} is no number")
+    return math.nan if value is None else float(value)

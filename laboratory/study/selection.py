@@ -12,6 +12,6 @@ class Selection(Text):
     The validation split, on which results are reported, is not read.
     """
 
-    def __init__(self, settings: Settings, whole: Text):
-        learned = whole.languages.target.decode(whole.learned.tolist())
-        super().__init__(settings, learned, whole.languages)
+    def __init__(self, settings: Settings, text: Text):
+        learned = text.languages.target.decode(text.learned.tolist())
+        super().__init__(settings, learned, text.languages)

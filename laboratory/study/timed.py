@@ -30,28 +30,28 @@ ROUNDS = 3  # of what is timed, whose median counts
 def speed(model: Model, task: Task, settings: Settings, device: torch.device) -> Figures:
     """Tokens a second at T tokens, as much text each time: `training_speed_T`, both passes, and
     `reading_speed_T`, forward alone. Medians."""
-    found: Figures = {}
+    figures: Figures = {}
     for length, pass_ in _passes(model, task, settings, device):
         tokens = _tokens(device)
         for name, training in (("training", True), ("reading", False)):
             pass_(training)  # memory found, kernels chosen
             seconds = [_seconds(pass_, training, device) for _ in range(ROUNDS)]
-            found[f"{name}_speed_{length}"] = tokens / statistics.median(seconds)
-    return found
+            figures[f"{name}_speed_{length}"] = tokens / statistics.median(seconds)
+    return figures
 
 
 def memory(model: Model, task: Task, settings: Settings, device: torch.device) -> Figures:
     """The most bytes that are held at once beyond the weights: `training_bytes_T` in both passes, gradients
     included, and `reading_bytes_T` in the forward pass alone. A GPU's allocator counts them itself; elsewhere
     every tensor is counted from when an operation returns it until it is freed."""
-    found: Figures = {}
+    figures: Figures = {}
     for length, pass_ in _passes(model, task, settings, device):
         for name, training in (("training", True), ("reading", False)):
             pass_(training)
             model.zero_grad()
-            found[f"{name}_bytes_{length}"] = float(_peak(pass_, training, device))
+            figures[f"{name}_bytes_{length}"] = float(_peak(pass_, training, device))
         model.zero_grad()
-    return found
+    return figures
 
 
 def _tokens(device: torch.device) -> int:
@@ -107,10 +107,10 @@ def _peak(pass_: Callable[[bool], None], training: bool, device: torch.device) -
         before = int(torch.cuda.memory_allocated(device))
         pass_(training)
         return int(torch.cuda.max_memory_allocated(device)) - before
-    held = AllocatedBytes()
-    with held:
+    allocated = AllocatedBytes()
+    with allocated:
         pass_(training)
-    return held.most
+    return allocated.most
 
 
 class AllocatedBytes(TorchDispatchMode):  # type: ignore[no-untyped-call]
@@ -129,11 +129,11 @@ class AllocatedBytes(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def __torch_dispatch__(
         self, func: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
-        given = func(*args, **(kwargs or {}))
-        for one in tree_leaves(given):
-            if isinstance(one, Tensor):
-                self._hold(one.untyped_storage())
-        return given
+        result = func(*args, **(kwargs or {}))
+        for leaf in tree_leaves(result):
+            if isinstance(leaf, Tensor):
+                self._hold(leaf.untyped_storage())
+        return result
 
     def _hold(self, storage: Any) -> None:
         if storage in self._known:

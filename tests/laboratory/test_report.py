@@ -300,7 +300,9 @@ def test_seeds_of_another_machine_cannot_be_repeated_on_one(machine: str, alone:
     added = f"seeds 3, 4 with commit 89ab, machine {machine}, torch 2.13.0"
     one = simple()
     seen = results(one)
-    told = document.report(one, dataclasses.replace(seen, made={**seen.made, "extended": added}))
+    told = document.report(
+        one, dataclasses.replace(seen, provenance={**seen.provenance, "extended": added})
+    )
     assert ("On the same CPU model, the command below" in told) == alone
     assert ("No single CPU model gives all of these numbers" in told) == (not alone)
 

@@ -117,16 +117,16 @@ def test_an_end_in_the_middle_changes_nothing(small: Study, tmp_path: Path, name
 def test_more_seeds_are_run_and_what_is_there_is_not(small: Study, tmp_path: Path) -> None:
     """Not even where the results come from a different machine, and no run is left of them."""
     whole = run(small, tmp_path / "here")
-    elsewhere = dataclasses.replace(whole, made={**whole.made, "machine": "elsewhere"})
+    elsewhere = dataclasses.replace(whole, provenance={**whole.provenance, "machine": "elsewhere"})
     more = description.of(STUDY, "width", tmp_path / "study.yaml", seeds=4)
     runs = tmp_path / "more"
-    extended = runner.run(more, "cpu", 1, None, SILENT, runs, known=elsewhere)
+    extended = runner.run(more, "cpu", 1, None, SILENT, runs, earlier=elsewhere)
     assert [one.name.partition(",seed=")[2][0] for one in runs.glob("width/*=*")] == ["3", "3"]
     assert {one.key for one in extended.cells} > {one.key for one in whole.cells}
     assert extended.cells[: len(whole.cells)] == whole.cells
-    assert extended.made["machine"] == "elsewhere"
-    assert str(extended.made["extended"]).startswith("seeds 3 with commit ")
-    again = runner.run(more, "cpu", 1, None, SILENT, tmp_path / "again", known=extended)
+    assert extended.provenance["machine"] == "elsewhere"
+    assert str(extended.provenance["extended"]).startswith("seeds 3 with commit ")
+    again = runner.run(more, "cpu", 1, None, SILENT, tmp_path / "again", earlier=extended)
     assert again == extended
     assert not list((tmp_path / "again").glob("width/*=*"))
 
@@ -137,14 +137,14 @@ def test_a_variant_that_was_added_is_run_and_chosen_for_alone(tmp_path: Path) ->
     whole = run(description.of(asked, "width", tmp_path / "study.yaml"), tmp_path / "here")
     variants = {**STUDY["variants"], "wider": {"d_ff": 64}}
     more = description.of({**asked, "variants": variants}, "width", tmp_path / "study.yaml")
-    assert more.asked != whole.made["asked"] == more.asked_of(["narrow", "wide"])
+    assert more.asked != whole.provenance["asked"] == more.asked_of(["narrow", "wide"])
     runs = tmp_path / "more"
-    extended = runner.run(more, "cpu", 1, None, SILENT, runs, known=whole)
+    extended = runner.run(more, "cpu", 1, None, SILENT, runs, earlier=whole)
     assert {one.name.partition(",")[0] for one in runs.glob("width/*=*")} == {"wider"}
     assert set(extended.rates) == {"narrow", "wide", "wider"} == set(extended.trials)
     assert extended.trials["wide"] == whole.trials["wide"]
-    assert extended.made["asked"] == more.asked
-    assert str(extended.made["extended"]).startswith("wider, seeds 0, 1, 2 with commit ")
+    assert extended.provenance["asked"] == more.asked
+    assert str(extended.provenance["extended"]).startswith("wider, seeds 0, 1, 2 with commit ")
 
 
 def test_results_of_different_settings_are_not_extended(small: Study, tmp_path: Path) -> None:
@@ -153,7 +153,7 @@ def test_results_of_different_settings_are_not_extended(small: Study, tmp_path: 
     assert other.asked != small.asked
     known = Results("width", False, {"asked": small.asked}, [])
     with pytest.raises(Refused, match="made with different settings"):
-        runner.run(other, "cpu", 1, None, SILENT, tmp_path, known=known)
+        runner.run(other, "cpu", 1, None, SILENT, tmp_path, earlier=known)
 
 
 @pytest.mark.slow
@@ -302,7 +302,7 @@ def test_what_computes_nothing_is_imported_all_the_same(monkeypatch: pytest.Monk
 
 @pytest.mark.slow
 def test_where_it_was_made_is_written_down(small: Study, tmp_path: Path) -> None:
-    made = run(small, tmp_path).made
+    made = run(small, tmp_path).provenance
     assert set(made) == {
         *("torch", "machine", "device", "threads", "commit", "data", "asked"),
     }
@@ -362,7 +362,7 @@ def test_the_commit_is_that_of_the_beginning(
 
     monkeypatch.setattr(runner, "_planned", lambda *_: ([], "data"))
     monkeypatch.setattr(runner, "_performed", performed)
-    made = run(small, tmp_path).made
+    made = run(small, tmp_path).provenance
     assert made["commit"] == before != runner.commit("width")
 
 

@@ -118,5 +118,5 @@ def test_a_name_that_is_nearly_right() -> None:
 def test_shipped_studies_can_be_read(name: str, full: bool) -> None:
     found = description.read(name, full)
     assert found.question.endswith("?")
-    assert found.held.endswith(".")
+    assert found.controls.endswith(".")
     assert any(cell.variant == found.baseline for cell in found.cells)

@@ -29,7 +29,7 @@ def test_a_process_that_cannot_be_started_is_told(monkeypatch: pytest.MonkeyPatc
     done = list(perform_all(asked, ["cpu", "cpu"], 1))
     assert sorted(str(one.job.folder) for one in done) == ["0", "1", "2"]
     for one in done:
-        assert one.seen is None
+        assert one.result is None
         assert "could not be started (Resource temporarily unavailable): try fewer" in one.error
 
 
