@@ -891,9 +891,9 @@ class BPE:
         self.merges = list(merges)
         self.spelling = [bytes([byte]) for byte in range(256)]
         for left, right in self.merges:
-            known = len(self.spelling)
-            if not (0 <= left < known and 0 <= right < known):
-                raise ValueError(f"merges must use ids below {known} here, got {(left, right)}")
+            size = len(self.spelling)
+            if not (0 <= left < size and 0 <= right < size):
+                raise ValueError(f"merges must use ids below {size} here, got {(left, right)}")
             self.spelling.append(self.spelling[left] + self.spelling[right])
 
     @staticmethod
@@ -962,17 +962,17 @@ def bleu(hypotheses: Sequence[str], references: Sequence[Sequence[str]]) -> floa
     matches, totals = [0] * 4, [0] * 4
     hypothesis_length = reference_length = 0
     for hypothesis, *alternatives in zip(hypotheses, *references, strict=True):
-        tokens, *others = (tokenize_13a(line) for line in (hypothesis, *alternatives))
+        tokens, *rest = (tokenize_13a(line) for line in (hypothesis, *alternatives))
         # 1. Add up the lengths of the hypothesis, and of the reference closest in length.
         hypothesis_length += len(tokens)
         reference_length += min(
-            (len(other) for other in others), key=lambda size: (abs(size - len(tokens)), size)
+            (len(other) for other in rest), key=lambda size: (abs(size - len(tokens)), size)
         )
         # 2. Count the n-grams that hypothesis and references share. For Counters, | takes the larger
         #    count of each n-gram, and & the smaller.
         for n in range(1, 5):
             most: Counter[tuple[str, ...]] = Counter()
-            for other in others:
+            for other in rest:
                 most |= ngrams(other, n)
             mine = ngrams(tokens, n)
             matches[n - 1] += (mine & most).total()

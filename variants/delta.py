@@ -122,17 +122,17 @@ def chunked_delta_rule(
             # 2. Multiply the decays: those after token j up to token i (Γ), and from the start (γ).
             c = k.size(-2)
             later = torch.ones(c, c, dtype=torch.bool, device=k.device).tril(-1)  # (C, C): i > j
-            kept = torch.where(later, a, 1.0).cumprod(dim=-2).tril()  # (…, C, C)
+            decay_between = torch.where(later, a, 1.0).cumprod(dim=-2).tril()  # (…, C, C)
             since = a.cumprod(dim=-2)  # (…, C, 1)
             # 3. Solve for the errors: each key also recalls the errors written before it in the chunk.
-            system = (b * (k @ k.transpose(-2, -1)) * kept).tril(-1)  # (…, C, C)
-            known = b * (v - since * (k @ state.transpose(-2, -1)))  # (…, C, d_v)
-            errors = torch.linalg.solve_triangular(system, known, upper=False, unitriangular=True)
+            system = (b * (k @ k.transpose(-2, -1)) * decay_between).tril(-1)  # (…, C, C)
+            targets = b * (v - since * (k @ state.transpose(-2, -1)))  # (…, C, d_v)
+            errors = torch.linalg.solve_triangular(system, targets, upper=False, unitriangular=True)
             # 4. Read the state from before the chunk, and the errors up to each query's own token.
-            scores = (q @ k.transpose(-2, -1)) * kept  # (…, C, C)
+            scores = (q @ k.transpose(-2, -1)) * decay_between  # (…, C, C)
             outputs.append(since * (q @ state.transpose(-2, -1)) + scores @ errors)  # (…, C, d_v)
             # 5. Let the state decay by the entire chunk, and write the errors into it.
-            last = kept[..., -1:, :].transpose(-2, -1)  # (…, C, 1)
+            last = decay_between[..., -1:, :].transpose(-2, -1)  # (…, C, 1)
             state = since[..., -1:, :] * state + errors.transpose(-2, -1) @ (last * k)
     # 6. Concatenate the chunks, and cast back to the values' dtype.
     return torch.cat(outputs, dim=-2).to(dtype), state  # (…, T, d_v), (…, d_v, d_k)
@@ -160,6 +160,6 @@ def _check_shapes(
         "decay": (decay, (*batch, tokens)),
         "state": (state, (*batch, value.size(-1), d_k)),
     }
-    for name, (given, shape) in expected.items():
-        if given is not None and given.shape != shape:
-            raise ValueError(f"{name} must be {shape}, got {tuple(given.shape)}")
+    for name, (tensor, shape) in expected.items():
+        if tensor is not None and tensor.shape != shape:
+            raise ValueError(f"{name} must be {shape}, got {tuple(tensor.shape)}")

@@ -44,19 +44,21 @@ def clip_gradients(parameters: Iterable[Tensor], max_norm: float) -> Float[Tenso
     if not max_norm >= 0:
         raise ValueError(f"max_norm must be at least 0, got {max_norm}")
     # 1. Collect the gradients that exist. Read the parameters once: a generator is empty afterwards.
-    gradients = [one.grad for one in parameters if one.grad is not None]
+    gradients = [parameter.grad for parameter in parameters if parameter.grad is not None]
     if not gradients:
         return torch.zeros(())
     # 2. Compute one norm for all of them, the norm of their norms, in float32 at least: in float16 the
     #    square of 256 overflows, and that of 0.0001 is 0.
-    widest = functools.reduce(torch.promote_types, (one.dtype for one in gradients), torch.float32)
-    lengths = [torch.linalg.vector_norm(one, dtype=widest) for one in gradients]
+    widest = functools.reduce(
+        torch.promote_types, (gradient.dtype for gradient in gradients), torch.float32
+    )
+    lengths = [torch.linalg.vector_norm(gradient, dtype=widest) for gradient in gradients]
     norm = torch.linalg.vector_norm(torch.stack(lengths))  # ()
     # 3. Multiply every gradient by the same factor, at most 1. An `if` would make the CPU wait for the
     #    GPU.
     factor = (max_norm / (norm + 1e-6)).clamp(max=1.0)  # ()
-    for one in gradients:
-        one.copy_(one.to(widest) * factor)
+    for gradient in gradients:
+        gradient.copy_(gradient.to(widest) * factor)
     return norm
 
 
@@ -110,16 +112,18 @@ class LossScaler:
                 "unscale_() must be called at most once before update(), got a second call"
             )
         # 1. Collect the gradients of every parameter of every group.
-        parameters = (one for group in optimizer.param_groups for one in group["params"])
-        gradients = [one.grad for one in parameters if one.grad is not None]
+        parameters = (
+            parameter for group in optimizer.param_groups for parameter in group["params"]
+        )
+        gradients = [parameter.grad for parameter in parameters if parameter.grad is not None]
         if not gradients:
             raise ValueError("optimizer must have a parameter with a gradient, got none")
-        if any(one.dtype == torch.float16 for one in gradients):
+        if any(gradient.dtype == torch.float16 for gradient in gradients):
             raise ValueError("gradients must be float32, float64 or bfloat16, got float16")
         # 2. Divide each in place, and note whether all are finite, on their device and without a sync.
-        for one in gradients:
-            one.div_(self.current)
-        self.finite = torch.stack([one.isfinite().all() for one in gradients]).all()  # ()
+        for gradient in gradients:
+            gradient.div_(self.current)
+        self.finite = torch.stack([gradient.isfinite().all() for gradient in gradients]).all()  # ()
 
     def step(self, optimizer: torch.optim.Optimizer) -> None:
         """Let the optimizer step, unless `unscale_` found an infinite or NaN gradient."""
@@ -177,13 +181,13 @@ def checkpoint(function: Callable[..., Any], *inputs: Any) -> Any:
     ]
     # 2. Write the second call: restore the noted state for its duration, and enable gradients, which are
     #    off in a backward pass. Collect the tensors that autograd wants to save, in order.
-    found: dict[int, Tensor] = {}
+    saved: dict[int, Tensor] = {}
 
     def call_again() -> None:
         def collect(tensor: Tensor) -> None:
-            found[len(found)] = tensor.detach()
+            saved[len(saved)] = tensor.detach()
 
-        found.clear()
+        saved.clear()
         with torch.random.fork_rng(list(gpus)), casts[0], casts[1], torch.enable_grad():
             torch.set_rng_state(drawn_on_cpu)
             for gpu, state in drawn_on.items():
@@ -198,9 +202,9 @@ def checkpoint(function: Callable[..., Any], *inputs: Any) -> Any:
     numbers = itertools.count()
 
     def tensor_of(number: int) -> Tensor:
-        if number not in found:
+        if number not in saved:
             call_again()
-        return found.pop(number)
+        return saved.pop(number)
 
     with torch.autograd.graph.saved_tensors_hooks(lambda tensor: next(numbers), tensor_of):
         return function(*inputs)
@@ -244,8 +248,8 @@ def train_step(
         total += summed.item()
     # 5. Unscale, then clip: `max_norm` applies to the true gradient.
     scaler.unscale_(optimizer)
-    held = (one for each in optimizer.param_groups for one in each["params"])
-    norm = clip_gradients(held, max_norm)
+    parameters = (parameter for each in optimizer.param_groups for parameter in each["params"])
+    norm = clip_gradients(parameters, max_norm)
     # 6. Step or skip, update the scale, and clear the gradients.
     scaler.step(optimizer)
     scaler.update()

@@ -40,8 +40,8 @@ def _tiles(
     # 1. Cut the queries into blocks, and the keys that each of these blocks sees.
     for start in range(0, t_q, block):
         rows = slice(start, min(start + block, t_q))
-        seen = t_k if offset is None else min(rows.stop + offset, t_k)
-        yield rows, [slice(j, min(j + block, seen)) for j in range(0, seen, block)]
+        visible = t_k if offset is None else min(rows.stop + offset, t_k)
+        yield rows, [slice(j, min(j + block, visible)) for j in range(0, visible, block)]
 
 
 def _scores(q: Tensor, k: Tensor, rows: slice, columns: slice, offset: int | None) -> Tensor:
@@ -117,7 +117,7 @@ def _backward(
     wide = torch.promote_types(query.dtype, torch.float32)
     scale = 1 / math.sqrt(query.size(-1))
     grad_query, grad_key, grad_value = (
-        torch.zeros_like(one, dtype=wide) for one in (query, key, value)
+        torch.zeros_like(tensor, dtype=wide) for tensor in (query, key, value)
     )
     for rows, blocks in _tiles(query.size(1), key.size(1), block, offset):
         q = query[:, rows].to(wide) * scale  # (B, B_r, d_k)
@@ -186,7 +186,7 @@ def flash_attention(
     # 11. Attend with one batch dimension in place of all leading ones. Causal: the last query belongs to the
     #     last key.
     offset = key.size(-2) - query.size(-2) if causal else None
-    flat = (one.unsqueeze(0).flatten(0, -3) for one in (query, key, value))  # (B, T, d) each
+    flat = (tensor.unsqueeze(0).flatten(0, -3) for tensor in (query, key, value))  # (B, T, d) each
     output = _FlashAttention.apply(*flat, block, offset)  # (B, T_q, d_v)
     return output.view(*query.shape[:-1], value.size(-1))  # (…, T_q, d_v)
 
@@ -196,7 +196,7 @@ def _check_sequences(query: Tensor, key: Tensor, value: Tensor, block: int) -> N
     if block < 1:
         raise ValueError(f"block must be at least 1, got {block}")
     shapes = f"query {tuple(query.shape)}, key {tuple(key.shape)}, value {tuple(value.shape)}"
-    if min(one.dim() for one in (query, key, value)) < 2:
+    if min(tensor.dim() for tensor in (query, key, value)) < 2:
         raise ValueError(f"query, key and value must be (…, T, d), got {shapes}")
     if not query.shape[:-2] == key.shape[:-2] == value.shape[:-2]:
         raise ValueError(f"leading dimensions must be equal, got {shapes}")

@@ -60,10 +60,10 @@ def _forward(
     maximum = tl.full([block], -3.0e38, tl.float32)
     normalizer = tl.zeros([block], tl.float32)
     accumulator = tl.zeros([block, wide_v], tl.float32)
-    seen = t_k
+    stop = t_k
     if causal:
-        seen = tl.minimum(t_k, start + block + t_k - t_q)
-    for first in range(0, seen, block):
+        stop = tl.minimum(t_k, start + block + t_k - t_q)
+    for first in range(0, stop, block):
         columns = first + tl.arange(0, block)
         key_exists = (columns < t_k)[:, None]
         k = tl.load(
@@ -117,24 +117,24 @@ def flash_forward(
             different `block`; a width above 256; shapes that do not fit together; inputs that require
             gradients.
     """
-    given = query, key, value
-    if len({one.dtype for one in given}) > 1 or query.dtype not in (
+    inputs = query, key, value
+    if len({tensor.dtype for tensor in inputs}) > 1 or query.dtype not in (
         torch.float16,
         torch.bfloat16,
         torch.float32,
     ):
         raise ValueError(
-            f"inputs must all be float16, bfloat16 or float32, got {[x.dtype for x in given]}"
+            f"inputs must all be float16, bfloat16 or float32, got {[x.dtype for x in inputs]}"
         )
     if block not in (16, 32, 64, 128):
         raise ValueError(f"block must be 16, 32, 64 or 128, got {block}")
     t_q, t_k, d_k, d_v = query.size(-2), key.size(-2), query.size(-1), value.size(-1)
     batch = query.shape[:-2]
     if (*batch, t_k, d_k) != key.shape or (*batch, t_k, d_v) != value.shape:
-        raise ValueError(f"shapes must fit together, got {[tuple(x.shape) for x in given]}")
+        raise ValueError(f"shapes must fit together, got {[tuple(x.shape) for x in inputs]}")
     if max(d_k, d_v) > 256:
         raise ValueError(f"d_k and d_v must be at most 256, got {d_k=}, {d_v=}")
-    if torch.is_grad_enabled() and any(one.requires_grad for one in given):
+    if torch.is_grad_enabled() and any(tensor.requires_grad for tensor in inputs):
         raise ValueError("inputs must not require gradients: detach them, or use flash.py")
     output = query.new_empty(*batch, t_q, d_v)
     logsumexp = query.new_empty(*batch, t_q, dtype=torch.float32)

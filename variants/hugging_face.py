@@ -102,11 +102,11 @@ def bert(published: Mapping[str, Tensor]) -> dict[str, Tensor]:
     _drop_tied(weights, "cls.predictions.decoder.weight", "embeddings.word_embeddings.weight")
     _drop_tied(weights, "cls.predictions.decoder.bias", "cls.predictions.bias")
     # 2. Leave out what our model does not have, and rename.
-    others = ("pooler.", "cls.seq_relationship.", "embeddings.position_ids")
+    unused = ("pooler.", "cls.seq_relationship.", "embeddings.position_ids")
     return {
         _renamed(name, BERT): tensor
         for name, tensor in weights.items()
-        if not name.startswith(others)
+        if not name.startswith(unused)
     }
 
 

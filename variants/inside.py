@@ -46,7 +46,7 @@ def logit_lens(model: GPT | LLaMA, tokens: Int[Tensor, "B T"]) -> Float[Tensor, 
     modes = [(module, module.training) for module in model.modules()]
     # 1. The residual stream is the input of each block, and at the end that of the final norm.
     hooks = [
-        module.register_forward_pre_hook(lambda _, given: states.append(given[0]))
+        module.register_forward_pre_hook(lambda _, inputs: states.append(inputs[0]))
         for module in (*model.blocks, model.norm)
     ]
     try:
@@ -86,17 +86,17 @@ def patch_activation(
     Meng et al. 2022, §2.1 (causal tracing); Heimersheim & Nanda 2024, *How to use and interpret activation
     patching*.
     """
-    found: list[Tensor] = []
-    modes = [(one, one.training) for one in model.modules()]
+    recorded: list[Tensor] = []
+    modes = [(part, part.training) for part in model.modules()]
 
-    def record(_: nn.Module, given: tuple[Tensor, ...]) -> None:
-        found.append(given[0])
+    def record(_: nn.Module, inputs: tuple[Tensor, ...]) -> None:
+        recorded.append(inputs[0])
 
-    def replace(_: nn.Module, given: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+    def replace(_: nn.Module, inputs: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
         # Other modules may read the same tensor, so the patch goes into a copy.
-        x = given[0].clone()
-        x[where] = found[0][where] if found else 0
-        return (x, *given[1:])
+        x = inputs[0].clone()
+        x[where] = recorded[0][where] if recorded else 0
+        return (x, *inputs[1:])
 
     try:
         # 1. Run without dropout.
@@ -110,8 +110,8 @@ def patch_activation(
             return model(tokens)
     finally:
         # 4. Leave the model as it was, also after an error.
-        for one, training in modes:
-            one.training = training
+        for submodule, training in modes:
+            submodule.training = training
 
 
 def prefix_matching_score(
@@ -136,10 +136,10 @@ def prefix_matching_score(
         )
     # 1. Where the token at t occurs earlier: rows are t, columns s < t.
     earlier = (tokens.unsqueeze(2) == tokens.unsqueeze(1)).tril(-1)  # (B, T, T)
-    # 2. The wanted place is one further.
-    wanted = earlier.roll(1, dims=2)  # (B, T, T)
-    # 3. The weight on all wanted places of a position, and a mean over the positions that have one.
-    matched = (weights * wanted.unsqueeze(1)).sum(dim=-1)  # (B, h, T)
+    # 2. The position to attend to is one further.
+    next_positions = earlier.roll(1, dims=2)  # (B, T, T)
+    # 3. The weight on all of these positions, and a mean over the positions that have one.
+    matched = (weights * next_positions.unsqueeze(1)).sum(dim=-1)  # (B, h, T)
     count = earlier.any(dim=2).sum().clamp(min=1)
     return matched.sum(dim=(0, 2)) / count  # (h,)
 

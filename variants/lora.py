@@ -114,10 +114,10 @@ def merged(weights: Mapping[str, Tensor], alpha: float = 16.0) -> dict[str, Tens
 
     Source: Hu et al. 2021, §4.1.
     """
-    found = {name: one for name, one in weights.items() if not name.endswith((".a", ".b"))}
+    result = {name: weight for name, weight in weights.items() if not name.endswith((".a", ".b"))}
     for name, a in weights.items():
         if name.endswith(".a"):
             layer = name.removesuffix(".a")
             update = weights[f"{layer}.b"] @ a  # (d_out, d_in)
-            found[f"{layer}.weight"] = found[f"{layer}.weight"] + alpha / len(a) * update
-    return found
+            result[f"{layer}.weight"] = result[f"{layer}.weight"] + alpha / len(a) * update
+    return result

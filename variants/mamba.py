@@ -66,15 +66,15 @@ def selective_scan(
     _check_scan(u=u, delta=delta, a=a, b=b, c=c, d=d)
     # 1. Upcast half precision: a state is a sum over the entire past.
     wide = torch.promote_types(u.dtype, torch.float32)
-    x, delta, a, b, c, d = (one.to(wide) for one in (u, delta, a, b, c, d))
+    x, delta, a, b, c, d = (tensor.to(wide) for tensor in (u, delta, a, b, c, d))
     # 2. Before the first token the state of every channel is 0.
     h = x.new_zeros(x.size(0), *a.shape)  # (B, D, N)
     outputs = []
     for t in range(x.size(1)):
         # 3. Let the state decay by the step, and write the token into it.
         step = delta[:, t].unsqueeze(-1)  # (B, D, 1)
-        written = step * b[:, t].unsqueeze(1) * x[:, t].unsqueeze(-1)  # (B, D, N)
-        h = (step * a).exp() * h + written  # (B, D, N)
+        update = step * b[:, t].unsqueeze(1) * x[:, t].unsqueeze(-1)  # (B, D, N)
+        h = (step * a).exp() * h + update  # (B, D, N)
         # 4. Read it, and add the skip connection.
         with torch.autocast(u.device.type, enabled=False):  # which would round the state
             y = h @ c[:, t].unsqueeze(-1)  # (B, D, 1)
@@ -112,14 +112,14 @@ def parallel_scan(
     # 1. Go chunk by chunk, so that one chunk's states at a time are in the CPU's cache.
     a, d, h = a.to(wide), d.to(wide), h.to(wide)
     outputs = []
-    for parts in zip(*(one.split(CHUNK, dim=1) for one in (u, delta, b, c)), strict=True):
-        x, step, write, read = (one.to(wide) for one in parts)
-        # 2. Each token multiplies the state by `decay`, and adds `written`.
+    for parts in zip(*(tensor.split(CHUNK, dim=1) for tensor in (u, delta, b, c)), strict=True):
+        x, step, write, read = (tensor.to(wide) for tensor in parts)
+        # 2. Each token multiplies the state by `decay`, and adds `update`.
         decay = (step.unsqueeze(-1) * a).exp()  # (B, t, D, N)
-        written = (step * x).unsqueeze(-1) * write.unsqueeze(2)  # (B, t, D, N)
+        update = (step * x).unsqueeze(-1) * write.unsqueeze(2)  # (B, t, D, N)
         # 3. The state before the chunk enters with its first token.
-        first = written[:, :1] + decay[:, :1] * h.unsqueeze(1)  # (B, 1, D, N)
-        states = associative_scan(decay, torch.cat([first, written[:, 1:]], dim=1))
+        first = update[:, :1] + decay[:, :1] * h.unsqueeze(1)  # (B, 1, D, N)
+        states = associative_scan(decay, torch.cat([first, update[:, 1:]], dim=1))
         h = states[:, -1]  # (B, D, N)
         # 4. Read all states, and add the skip connection.
         with torch.autocast(u.device.type, enabled=False):  # which would round the states
@@ -129,7 +129,7 @@ def parallel_scan(
 
 
 def associative_scan(
-    decay: Float[Tensor, "B T *rest"], written: Float[Tensor, "B T *rest"]
+    decay: Float[Tensor, "B T *rest"], update: Float[Tensor, "B T *rest"]
 ) -> Float[Tensor, "B T *rest"]:
     """Compute all states h_t = decay_t · h_{t−1} + written_t, h_{−1} = 0, in ⌈log₂ T⌉ rounds.
 
@@ -140,31 +140,31 @@ def associative_scan(
 
     Source: Blelloch 1990, *Prefix Sums and Their Applications*, §1.4 (recurrences).
     """
-    if written.size(1) < 2:
-        return written
+    if update.size(1) < 2:
+        return update
     # 1. Combine tokens 0 and 1, 2 and 3, …, and scan the pairs. An unpaired last token is left for step 2.
-    pairs = written.size(1) // 2
+    pairs = update.size(1) // 2
     early, late = decay[:, : 2 * pairs : 2], decay[:, 1::2]  # (B, pairs, …) each
-    joined = late * written[:, : 2 * pairs : 2] + written[:, 1::2]
+    joined = late * update[:, : 2 * pairs : 2] + update[:, 1::2]
     odd = associative_scan(early * late, joined)  # states after tokens 1, 3, 5, …
     # 2. One step from there to tokens 2, 4, …; nothing comes before token 0.
-    later = decay[:, 2::2] * odd[:, : written[:, 2::2].size(1)] + written[:, 2::2]
-    even = torch.cat([written[:, :1], later], dim=1)  # states after tokens 0, 2, 4, …
+    later = decay[:, 2::2] * odd[:, : update[:, 2::2].size(1)] + update[:, 2::2]
+    even = torch.cat([update[:, :1], later], dim=1)  # states after tokens 0, 2, 4, …
     # 3. Interleave both.
     both = torch.stack([even[:, :pairs], odd], dim=2).flatten(1, 2)  # (B, 2 · pairs, …)
     return torch.cat([both, even[:, pairs:]], dim=1)  # (B, T, …)
 
 
-def _check_scan(**given: Tensor) -> None:
+def _check_scan(**tensors: Tensor) -> None:
     """Check the shapes: many others would broadcast, to a different result."""
-    u, a = tuple(given["u"].shape), tuple(given["a"].shape)
+    u, a = tuple(tensors["u"].shape), tuple(tensors["a"].shape)
     if len(u) != 3 or len(a) != 2:
         raise ValueError(f"u must be (B, T, D) and a (D, N), got {u} and {a}")
     each = (*u[:2], a[1])
     expected = {"u": u, "delta": u, "a": (u[2], a[1]), "b": each, "c": each, "d": u[2:]}
-    for name, one in given.items():
-        if one.shape != expected[name]:
-            raise ValueError(f"{name} must be {expected[name]}, got {tuple(one.shape)}")
+    for name, tensor in tensors.items():
+        if tensor.shape != expected[name]:
+            raise ValueError(f"{name} must be {expected[name]}, got {tuple(tensor.shape)}")
 
 
 # --- Day 37 · The layer (§3.4, figure 3) ----------------------------------------------------------
@@ -262,9 +262,9 @@ class Mamba(nn.Module):
         x, z = self.in_proj(x).chunk(2, dim=-1)  # (B, T, D) each
         # 2. Prepend the convolution's last inputs, and store the new last ones. Convolve: this is causal,
         #    since every output is at the position of its last input.
-        seen = torch.cat([state.window.to(x), x], dim=1)  # (B, d_conv − 1 + T, D)
-        state.window = seen[:, x.size(1) :].detach().clone()  # (B, d_conv − 1, D)
-        x = self.conv1d(seen.transpose(1, 2)).transpose(1, 2)  # (B, T, D)
+        extended = torch.cat([state.window.to(x), x], dim=1)  # (B, d_conv − 1 + T, D)
+        state.window = extended[:, x.size(1) :].detach().clone()  # (B, d_conv − 1, D)
+        x = self.conv1d(extended.transpose(1, 2)).transpose(1, 2)  # (B, T, D)
         x = F.silu(x)
         # 3. Compute each token's step, what it writes and what it reads. The state is sensitive to Δ and A:
         #    they are in float32 at least, under autocast too, as in the published code.

@@ -78,7 +78,9 @@ class Traced(nn.Module):
         logits = self.model(tokens, *cache)
         if hasattr(self.model, "generator"):
             logits = self.model.generator(logits)
-        return logits, *(torch.stack(held) for one in cache for held in (one.keys, one.values))
+        return logits, *(
+            torch.stack(tensor) for layer in cache for tensor in (layer.keys, layer.values)
+        )
 
 
 def export(model: nn.Module, file: str | Path, cache: bool = False) -> None:
@@ -106,23 +108,23 @@ def export(model: nn.Module, file: str | Path, cache: bool = False) -> None:
     # 2. Make inputs to trace with. The axes named here may have any size in the file.
     weight = next(itertools.chain(model.parameters(), model.buffers()))
     tokens = torch.zeros(2, 3, dtype=torch.int64, device=weight.device)  # (B, T)
-    given, sizes = {"tokens": tokens}, {"tokens": {0: "batch", 1: "time"}}
+    inputs, sizes = {"tokens": tokens}, {"tokens": {0: "batch", 1: "time"}}
     if cache:
-        held = new_cache(model.config, batch=2, max_len=4).keys.to(weight.device)
+        keys = new_cache(model.config, batch=2, max_len=4).keys.to(weight.device)
         for name in ("past_keys", "past_values"):
-            given[name] = torch.zeros_like(held)  # (N, B, G, T_past, d_k)
+            inputs[name] = torch.zeros_like(keys)  # (N, B, G, T_past, d_k)
             sizes[name] = {1: "batch", 3: "past"}
     # 3. Export. torch's optimizer would turn int8 weights back into float32; onnxruntime optimizes when it
     #    reads the file.
     with _quietly():
         torch.onnx.export(
             traced,
-            tuple(given.values()),
+            tuple(inputs.values()),
             file,
             dynamo=True,
             opset_version=OPSET,
-            input_names=list(given),
-            output_names=["logits", "present_keys", "present_values"][: len(given)],
+            input_names=list(inputs),
+            output_names=["logits", "present_keys", "present_values"][: len(inputs)],
             dynamic_shapes=tuple(sizes.values()),
             external_data=False,
             optimize=False,
@@ -156,17 +158,19 @@ class OnnxModel(nn.Module):
         Tokens that do not continue the previous call's, as after a truncation, are all read.
         """
         inputs = {"tokens": tokens.numpy()}
-        caches = [one for one in self.session.get_inputs() if one.name != "tokens"]
+        caches = [node for node in self.session.get_inputs() if node.name != "tokens"]
         if caches:
             past = self._cached(tokens)
             inputs["tokens"] = tokens[:, past:].numpy()  # (B, T)
-            for one in caches:
-                n, _, g, _, d_k = one.shape
+            for entry in caches:
+                n, _, g, _, d_k = entry.shape
                 empty = torch.zeros(n, len(tokens), g, 0, d_k).numpy()
-                inputs[one.name] = self._past[one.name] if past else empty  # (N, B, G, T_past, d_k)
+                inputs[entry.name] = (
+                    self._past[entry.name] if past else empty
+                )  # (N, B, G, T_past, d_k)
         logits, *present = self.session.run(None, inputs)
         self._read = tokens
-        self._past = {one.name: held for one, held in zip(caches, present, strict=True)}
+        self._past = {node.name: value for node, value in zip(caches, present, strict=True)}
         return torch.from_numpy(logits)  # (B, T, V)
 
     def _cached(self, tokens: Tensor) -> int:

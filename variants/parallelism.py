@@ -293,5 +293,5 @@ class DistributedGroup:
     def _wait(self, most: int) -> None:
         """Wait until at most `most` messages are in transit."""
         while len(self._in_transit) > most:
-            for one in self._in_transit.popleft():
-                one.wait()
+            for request in self._in_transit.popleft():
+                request.wait()

@@ -126,10 +126,10 @@ def kl_penalty(
 
 def _check_shapes(mask: Tensor, **inputs: Tensor) -> None:
     """Check that the inputs have the mask's shape."""
-    for name, one in inputs.items():
-        if one.shape != mask.shape:
+    for name, tensor in inputs.items():
+        if tensor.shape != mask.shape:
             raise ValueError(
-                f"{name} must have the shape of mask, {tuple(mask.shape)}, got {tuple(one.shape)}"
+                f"{name} must have the shape of mask, {tuple(mask.shape)}, got {tuple(tensor.shape)}"
             )
 
 

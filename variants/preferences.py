@@ -99,8 +99,8 @@ def dpo_loss(
     Source: Rafailov et al. 2023, eq. 7.
     """
     four = policy_chosen, policy_rejected, reference_chosen, reference_rejected
-    if len({one.shape for one in four}) > 1:
-        shapes = ", ".join(str(tuple(one.shape)) for one in four)
+    if len({tensor.shape for tensor in four}) > 1:
+        shapes = ", ".join(str(tuple(tensor.shape)) for tensor in four)
         raise ValueError(f"the four log-probabilities must have one shape, got {shapes}")
     if not beta > 0:
         raise ValueError(f"beta must be positive, got {beta}")

@@ -63,12 +63,12 @@ def distribution(
     #    in some row. A token is out if those before it reach p already; the first is always in. Then let
     #    the rest sum to 1 again.
     if top_p is not None and top_p < 1:
-        left = probabilities.reshape(-1, logits.size(-1)).any(dim=0).nonzero().squeeze(1)  # (left,)
-        ordered, order = probabilities[..., left].sort(dim=-1, descending=True, stable=True)
-        before = F.pad(ordered.cumsum(dim=-1)[..., :-1], (1, 0))  # (…, left), from 0 on
-        out = before >= top_p  # (…, left), in order of probability
+        ids = probabilities.reshape(-1, logits.size(-1)).any(dim=0).nonzero().squeeze(1)  # (n,)
+        ordered, order = probabilities[..., ids].sort(dim=-1, descending=True, stable=True)
+        before = F.pad(ordered.cumsum(dim=-1)[..., :-1], (1, 0))  # (…, n), from 0 on
+        out = before >= top_p  # (…, n), in order of probability
         out[..., :1] = False
-        out = torch.zeros_like(probabilities).bool().scatter(-1, left[order], out)  # (…, V), by id
+        out = torch.zeros_like(probabilities).bool().scatter(-1, ids[order], out)  # (…, V), by id
         probabilities = probabilities.masked_fill(out, 0.0)
         probabilities = probabilities / probabilities.sum(dim=-1, keepdim=True)
     return probabilities.to(logits.dtype)

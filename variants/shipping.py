@@ -165,4 +165,4 @@ def quantize_model(model: nn.Module) -> nn.Module:
 def bytes_of(model: nn.Module) -> int:
     """Return the number of bytes of a model's state dict, counting shared tensors once."""
     memory = (tensor.untyped_storage() for tensor in model.state_dict().values())
-    return sum({one.data_ptr(): one.nbytes() for one in memory}.values())
+    return sum({storage.data_ptr(): storage.nbytes() for storage in memory}.values())

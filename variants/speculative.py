@@ -139,7 +139,7 @@ def roll_back(cache: KVCache, length: int) -> None:
     """
     if length < 0:
         raise ValueError(f"length must be at least 0, got {length}")
-    cache.lengths = [min(held, length) for held in cache.lengths]
+    cache.lengths = [min(layer_length, length) for layer_length in cache.lengths]
     cache.length = min(cache.lengths)
 
 

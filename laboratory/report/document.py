@@ -145,9 +145,9 @@ def _rates(study: Study, rates: dict[str, float]) -> str:
     peak = " to ".join(dict.fromkeys(f"{rate:.2g}" for rate in (min(ones), max(ones))))
     factors = ", ".join(f"{factor:g}" for factor in tried)
     return (
-        f"Learning rates: each variant has the best of the factors {factors}, by the mean of {len(TRIAL_SEEDS)} other seeds on the last tenth of the "
-        f"training split, which the trial runs did not train on: {chosen}. A factor of 1 is a peak "
-        f"learning rate of {peak}, before decay."
+        f"Learning rates: each variant has the best of the factors {factors}, by the mean of "
+        f"{len(TRIAL_SEEDS)} other seeds on the last tenth of the training split, which the trial runs did "
+        f"not train on: {chosen}. A factor of 1 is a peak learning rate of {peak}, before decay."
     )
 
 
