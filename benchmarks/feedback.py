@@ -89,11 +89,11 @@ def _raises(*arguments, **options):
 def answers_of(day: Day) -> dict[str, str]:
     """Return a day's file, right and wrong in three ways."""
     right = read_answer(day.solution)
-    known = load_misconceptions(day)[0]
+    mistake = load_misconceptions(day)[0]
     name = day.exercises[-1]
     return {
         "right": right,
-        "known": f"{right}\n\n{known.text(day)}",
+        "known": f"{right}\n\n{mistake.text(day)}",
         "unknown": right + UNKNOWN_MISTAKE.format(name=name),
         "raises": right + RAISING.format(name=name),
     }
@@ -155,8 +155,13 @@ def cold(day: Day, kind: str, folder: Path, cache: Path) -> float:
     started = time.perf_counter()
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, check=False)
     seconds = time.perf_counter() - started
-    seen = json.loads(done.stdout)
-    wrong = seen["total"] - seen["passed"] + seen["total_watertight"] - seen["passed_watertight"]
+    report = json.loads(done.stdout)
+    wrong = (
+        report["total"]
+        - report["passed"]
+        + report["total_watertight"]
+        - report["passed_watertight"]
+    )
     if (wrong == 0) != (kind == "right"):
         raise RuntimeError(f"day {day.number}, {kind}: {wrong} checks did not pass")
     return seconds
@@ -164,8 +169,8 @@ def cold(day: Day, kind: str, folder: Path, cache: Path) -> float:
 
 def fill(day: Day) -> None:
     """Cache what diagnoses of the day and the next need, as `course watch` does when idle."""
-    for one in (other for other in DAYS if 0 <= other.number - day.number <= 1):
-        for _ in Judge(one).prepare():
+    for near in (other for other in DAYS if 0 <= other.number - day.number <= 1):
+        for _ in Judge(near).prepare():
             pass
 
 
@@ -203,8 +208,8 @@ def main() -> None:
     """Measure the given days, and print a row for each day and kind of answer, and one for all."""
     parser = frame.options(__doc__, rounds=3)
     parser.add_argument("--days", type=int, nargs="*", help="all if left out")
-    given = parser.parse_args()
-    days = [day for day in DAYS if day.ready and (not given.days or day.number in given.days)]
+    args = parser.parse_args()
+    days = [day for day in DAYS if day.ready and (not args.days or day.number in args.days)]
     frame.show_machine()
     lines = frame.table(["day", "answer"], list(COLUMNS), "seconds: median (nine in ten)")
     everything: list[list[float]] = [[] for _ in COLUMNS]
@@ -214,9 +219,9 @@ def main() -> None:
     ):
         os.environ["COURSE_CACHE"] = cache
         for day in days:
-            for kind, found in measure(day, given.rounds, Path(cache)).items():
-                lines.add_row(str(day.number), kind, *map(in_short, found))
-                everything = [one + other for one, other in zip(everything, found, strict=True)]
+            for kind, times in measure(day, args.rounds, Path(cache)).items():
+                lines.add_row(str(day.number), kind, *map(in_short, times))
+                everything = [total + other for total, other in zip(everything, times, strict=True)]
         lines.add_row("all", "all", *map(in_short, everything))
 
 

@@ -34,10 +34,10 @@ LESS_MEMORY, EXPONENT, SLOWER = 20, 1.1, 1.5
 
 def main() -> None:
     """Measure, print and assert."""
-    given = frame.options(__doc__, rounds=5).parse_args()
-    if given.one:
+    args = frame.options(__doc__, rounds=5).parse_args()
+    if args.one:
         torch.set_num_threads(1)
-        print(extra_bytes(*given.one))
+        print(extra_bytes(*args.one))
         return
     frame.on_one_thread(33)
     cases = [(way, passes) for way in (FLASH, DAY_8) for passes in PASSES]
@@ -45,9 +45,11 @@ def main() -> None:
     lines = frame.table(["tokens"], [", ".join(case) for case in cases], "Peak memory")
     for length in LENGTHS:
         sizes = [memory[case].get(length) for case in cases]
-        lines.add_row(f"{length:,}", *("" if one is None else frame.in_mib(one) for one in sizes))
+        lines.add_row(
+            f"{length:,}", *("" if size is None else frame.in_mib(size) for size in sizes)
+        )
     exponents = {case: frame.exponent(memory[case]) for case in cases}
-    lines.add_row("exponent", *(f"{one:.3f}" for one in exponents.values()))
+    lines.add_row("exponent", *(f"{value:.3f}" for value in exponents.values()))
     frame.console.print(lines)
     for passes in PASSES:
         less = memory[DAY_8, passes][LONG] / memory[FLASH, passes][LONG]
@@ -55,15 +57,15 @@ def main() -> None:
         assert less >= LESS_MEMORY and exponents[FLASH, passes] <= EXPONENT
         for causal in (False, True):
             acts = {way: partial(seconds, way, passes, causal) for way in (DAY_8, FLASH)}
-            title = f"{TIMED:,} tokens, {passes}{', causal' * causal}, medians of {given.rounds}"
-            times = frame.compare(title, frame.in_turns(acts, given.rounds), DAY_8)[FLASH]
+            title = f"{TIMED:,} tokens, {passes}{', causal' * causal}, medians of {args.rounds}"
+            times = frame.compare(title, frame.in_turns(acts, args.rounds), DAY_8)[FLASH]
             assert times <= SLOWER, f"flash attention takes {times:.2f} times as long"
 
 
 def memory_of(way: str, passes: str) -> dict[int, int]:
     """Return the bytes of a call by the number of tokens, each in a process of its own."""
-    lengths = [one for one in LENGTHS if way == FLASH or one <= LONG]
-    return {one: frame.in_a_process(__file__, way, passes, str(one)) for one in lengths}
+    lengths = [length for length in LENGTHS if way == FLASH or length <= LONG]
+    return {length: frame.in_a_process(__file__, way, passes, str(length)) for length in lengths}
 
 
 def run(way: str, passes: str, inputs: list[Tensor], causal: bool = False) -> None:

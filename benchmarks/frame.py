@@ -148,7 +148,9 @@ def extra_bytes(act: Callable[[], object], device: torch.device) -> int | None:
 
 def storages(tensors: Iterable[Tensor]) -> int:
     """Return the bytes of the storages of tensors, shared ones once."""
-    each = {one.data_ptr(): one.nbytes() for one in (t.untyped_storage() for t in tensors)}
+    each = {
+        storage.data_ptr(): storage.nbytes() for storage in (t.untyped_storage() for t in tensors)
+    }
     return sum(each.values())
 
 
@@ -160,7 +162,7 @@ def _in_status(name: str) -> int:
 
 def parameters(module: nn.Module) -> int:
     """Return the number of parameters."""
-    return sum(one.numel() for one in module.parameters())
+    return sum(parameter.numel() for parameter in module.parameters())
 
 
 # --- Figures --------------------------------------------------------------------------------------
@@ -168,7 +170,7 @@ def parameters(module: nn.Module) -> int:
 
 def ratios(over: list[float], under: list[float]) -> list[float]:
     """Return one contender's figures over the other's, by round."""
-    return [one / other for one, other in zip(over, under, strict=True)]
+    return [figure / other for figure, other in zip(over, under, strict=True)]
 
 
 def middle(figures: list[float], digits: int = 2) -> tuple[str, str]:
@@ -183,7 +185,7 @@ def middle(figures: list[float], digits: int = 2) -> tuple[str, str]:
 def exponent(by_length: Mapping[int, float]) -> float:
     """Return e of the c·T^e with the least squared error in logarithms."""
     lengths, figures = (
-        [math.log(one) for one in column] for column in zip(*by_length.items(), strict=True)
+        [math.log(value) for value in column] for column in zip(*by_length.items(), strict=True)
     )
     return statistics.linear_regression(lengths, figures).slope
 
@@ -223,7 +225,7 @@ def beside(
             "MFU": flops / middle / peak_flops if peak_flops else 0.0,
             "GiB": extra[name] / 2**30,
         }
-        rows[name] = {"what": name} | {key: one for key, one in figures.items() if one}
+        rows[name] = {"what": name} | {key: value for key, value in figures.items() if value}
     return [rows[name] for name in acts]
 
 

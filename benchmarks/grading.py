@@ -33,21 +33,21 @@ def main() -> None:
     """Measure and print."""
     parser = frame.options(__doc__, rounds=3)
     parser.add_argument("learners", type=int, nargs="?", default=12)
-    given = parser.parse_args()
+    args = parser.parse_args()
     frame.show_machine()
     with tempfile.TemporaryDirectory() as name:
         large, small = Path(name, "large"), Path(name, "small")
-        make_class(large, given.learners)
-        make_class(small, max(1, given.learners // 3))
+        make_class(large, args.learners)
+        make_class(small, max(1, args.learners // 3))
         ways = {SANDBOXED: partial(grade, large), PLAIN: partial(grade, large, "--unsafe")}
-        found = frame.in_turns(ways, given.rounds)
+        by_way = frame.in_turns(ways, args.rounds)
         third = grade(small)
-    title = f"{given.learners} submissions of {len(READY)} days, medians of {given.rounds}"
+    title = f"{args.learners} submissions of {len(READY)} days, medians of {args.rounds}"
     lines = frame.table([""], ["CPU a submission", "in all", "memory"], title)
-    for way, costs in found.items():
+    for way, costs in by_way.items():
         computed, seconds, memory = map(statistics.median, zip(*costs, strict=True))
         lines.add_row(way, f"{computed:.2f} s", f"{seconds:.1f} s", frame.in_mib(memory))
-    over = frame.ratios(*([cost[0] for cost in found[way]] for way in (SANDBOXED, PLAIN)))
+    over = frame.ratios(*([cost[0] for cost in by_way[way]] for way in (SANDBOXED, PLAIN)))
     lines.add_row("ratio", f"{statistics.median(over):.2f}")
     lines.add_row("a third of the class", "", "", frame.in_mib(third[2]))
     frame.console.print(lines)
@@ -73,7 +73,7 @@ def grade(class_: Path, *how: str) -> tuple[float, float, int]:
             time.sleep(0.2)
         seconds, used = time.perf_counter() - started, sum(psutil.cpu_times()[:3]) - before
         results = [json.loads(path.read_text()) for path in Path(out, "results").glob("*.json")]
-        assert all(one["points"] == one["max_points"] for one in results)
+        assert all(result["points"] == result["max_points"] for result in results)
         return used / len(results), seconds, memory
 
 
@@ -82,8 +82,8 @@ def held(process: int) -> int:
     total = 0
     with suppress(psutil.Error):
         family = psutil.Process(process)
-        for one in [family, *family.children(recursive=True)]:
-            total += one.memory_info().rss - one.memory_info().shared
+        for member in [family, *family.children(recursive=True)]:
+            total += member.memory_info().rss - member.memory_info().shared
     return total
 
 

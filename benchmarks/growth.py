@@ -62,14 +62,14 @@ def decoding() -> dict[str, Curve]:
     cache.keys.normal_()
     cache.values.normal_()
 
-    def cached(held: int) -> None:
-        cache.lengths, cache.length = [held] * model.config.n_layers, held
-        model(text[:, held : held + 1], cache)
+    def cached(count: int) -> None:
+        cache.lengths, cache.length = [count] * model.config.n_layers, count
+        model(text[:, count : count + 1], cache)
 
     lengths = [2**power for power in range(6, 12)]
     return {
-        "with a cache": warmed({one: partial(cached, one) for one in lengths}),
-        "without": warmed({one: partial(model, text[:, : one + 1]) for one in lengths}),
+        "with a cache": warmed({length: partial(cached, length) for length in lengths}),
+        "without": warmed({length: partial(model, text[:, : length + 1]) for length in lengths}),
     }
 
 
@@ -130,33 +130,39 @@ def main() -> None:
         "curves", nargs="+", choices=CURVES, metavar="CURVE", help=", ".join(CURVES)
     )
     parser.add_argument("--out", type=Path, default=Path("runs/growth"), help="of the pictures")
-    given = parser.parse_args()
-    given.out.mkdir(parents=True, exist_ok=True)
+    args = parser.parse_args()
+    args.out.mkdir(parents=True, exist_ok=True)
     frame.on_one_thread(64)
-    for name in given.curves:
+    for name in args.curves:
         make, unit = CURVES[name]
-        contenders = {(key, n): act for key, one in make().items() for n, act in one.items()}
-        found: dict[str, dict[int, float]] = {}
-        for (key, n), seconds in frame.in_turns(contenders, given.rounds).items():
-            found.setdefault(key, {})[n] = statistics.median(seconds)
-        for key, curve in found.items():
+        contenders = {
+            (key, n): act for key, by_length in make().items() for n, act in by_length.items()
+        }
+        curves: dict[str, dict[int, float]] = {}
+        for (key, n), seconds in frame.in_turns(contenders, args.rounds).items():
+            curves.setdefault(key, {})[n] = statistics.median(seconds)
+        for key, curve in curves.items():
             lines = frame.table([unit], ["CPU ms"], f"{key}: n^{frame.exponent(curve):.2f}")
             for n, seconds in curve.items():
                 lines.add_row(f"{n:,}", f"{1e3 * seconds:,.2f}")
             frame.console.print(lines)
-        draw(found, unit, given.out / f"{name}.svg")
+        draw(curves, unit, args.out / f"{name}.svg")
 
 
-def draw(found: dict[str, dict[int, float]], unit: str, file: Path) -> None:
+def draw(curves: dict[str, dict[int, float]], unit: str, file: Path) -> None:
     """Draw the curves on logarithmic axes, each with its exponent."""
     import matplotlib.pyplot as plt
     from matplotlib.ticker import LogLocator, StrMethodFormatter
 
     figure, axes = plt.subplots(figsize=(5.2, 3.2), layout="constrained")
-    for (key, curve), color in zip(found.items(), ("#0072B2", "#D55E00"), strict=False):
+    for (key, curve), color in zip(curves.items(), ("#0072B2", "#D55E00"), strict=False):
         name = f"{key}: $n^{{{frame.exponent(curve):.2f}}}$"
         axes.loglog(
-            list(curve), [1e3 * one for one in curve.values()], "o-", color=color, label=name
+            list(curve),
+            [1e3 * seconds for seconds in curve.values()],
+            "o-",
+            color=color,
+            label=name,
         )
     axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
     axes.yaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))

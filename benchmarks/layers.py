@@ -64,17 +64,17 @@ def main() -> None:
     """Measure, print and assert."""
     rounds = frame.options(__doc__, rounds=5).parse_args().rounds
     frame.on_one_thread(34)
-    found: dict[str, dict[int, float]] = {name: {} for name in contenders(LENGTHS[0])}
+    medians: dict[str, dict[int, float]] = {name: {} for name in contenders(LENGTHS[0])}
     for length in LENGTHS:
         acts = contenders(length)
         some = {name: acts[name] for name in acts if length <= MAX_LENGTHS.get(name, length)}
         for name, seconds in both_passes_of(some, rounds).items():
-            found[name][length] = statistics.median(seconds)
+            medians[name][length] = statistics.median(seconds)
     columns = [*(f"{length:,}" for length in LENGTHS), "exponent"]
     lines = frame.table([""], columns, f"Milliseconds of both passes, medians of {rounds}")
-    exponents = {name: frame.exponent(seconds) for name, seconds in found.items()}
-    for name, seconds in found.items():
-        cells = [f"{1e3 * seconds[one]:,.1f}" if one in seconds else "–" for one in LENGTHS]
+    exponents = {name: frame.exponent(seconds) for name, seconds in medians.items()}
+    for name, seconds in medians.items():
+        cells = [f"{1e3 * seconds[size]:,.1f}" if size in seconds else "–" for size in LENGTHS]
         lines.add_row(name, *cells, f"{exponents[name]:.2f}")
     frame.console.print(lines)
     title = f"4,096 tokens, 8 experts, 2 for each; medians of {rounds}"
@@ -115,10 +115,10 @@ def experts() -> dict[str, Act]:
 
 def checkpoints(rounds: int) -> tuple[float, float]:
     """Print and return the share of the bytes that checkpoints keep, and how many times as long they take."""
-    kept = GPT(GPT_CONFIG)
-    checkpointed = copy.deepcopy(kept)
+    plain = GPT(GPT_CONFIG)
+    checkpointed = copy.deepcopy(plain)
     checkpointed.blocks = nn.ModuleList(map(Checkpointed, checkpointed.blocks))
-    models = {"all kept": kept, "checkpoints": checkpointed}
+    models = {"all kept": plain, "checkpoints": checkpointed}
     tokens = torch.randint(GPT_CONFIG.vocab, (4, GPT_CONFIG.context + 1))
 
     def loss_of(model: GPT) -> Tensor:
@@ -128,18 +128,18 @@ def checkpoints(rounds: int) -> tuple[float, float]:
         model.zero_grad()
         torch.manual_seed(1)  # dropout is the same for both
         loss_of(model).backward()
-        return [one.grad for one in model.parameters() if one.grad is not None]
+        return [parameter.grad for parameter in model.parameters() if parameter.grad is not None]
 
     acts = {name: partial(step, model) for name, model in models.items()}
     assert all(map(torch.equal, *(act() for act in acts.values()))), "another gradient"
-    kept = []
+    stored = []
     for model in models.values():
-        with Allocations(*model.parameters(), tokens) as seen:
+        with Allocations(*model.parameters(), tokens) as allocations:
             loss = loss_of(model)
-            kept.append(sum(seen.sizes.values()))
+            stored.append(sum(allocations.sizes.values()))
             del loss
-    share = kept[1] / kept[0]
-    frame.console.print(f"checkpoints keep {share:.1%} of {frame.in_mib(kept[0])}")
+    share = stored[1] / stored[0]
+    frame.console.print(f"checkpoints keep {share:.1%} of {frame.in_mib(stored[0])}")
     title = f"A training step, medians of {rounds}"
     times = frame.compare(title, frame.timed_in_turns(acts, rounds), "all kept")
     return share, times["checkpoints"]
@@ -150,14 +150,14 @@ class Allocations(TorchDispatchMode):
 
     def __init__(self, *before: Tensor) -> None:
         super().__init__()
-        self.sizes = {id(one.untyped_storage()): 0 for one in before}
+        self.sizes = {id(tensor.untyped_storage()): 0 for tensor in before}
 
     def __torch_dispatch__(
         self, function: Any, types: Any, args: Any = (), kwargs: Any = None
     ) -> Any:
         result = function(*args, **(kwargs or {}))
-        for one in tree_leaves(result):
-            if isinstance(one, Tensor) and id(storage := one.untyped_storage()) not in self.sizes:
+        for leaf in tree_leaves(result):
+            if isinstance(leaf, Tensor) and id(storage := leaf.untyped_storage()) not in self.sizes:
                 self.sizes[id(storage)] = storage.nbytes()
                 weakref.finalize(storage, self.sizes.pop, id(storage))
         return result

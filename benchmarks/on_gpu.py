@@ -73,9 +73,9 @@ def agree(acts: Mapping[str, Callable[[], Tensor]], here: Here) -> None:
     """Assert that all contenders compute what the first does, up to rounding."""
     tolerance = here.size(0.03, 1e-4)
     with torch.no_grad():
-        wanted, *others = (act() for act in acts.values())
-    for other in others:
-        torch.testing.assert_close(other, wanted, rtol=tolerance, atol=tolerance)
+        expected, *rest = (act() for act in acts.values())
+    for other in rest:
+        torch.testing.assert_close(other, expected, rtol=tolerance, atol=tolerance)
 
 
 # --- The parts ------------------------------------------------------------------------------------
@@ -97,19 +97,21 @@ def correctness(here: Here) -> list[Row]:
     except subprocess.TimeoutExpired as error:
         stopped, output = "; stopped: no time left", error.stdout or b""
     text = output.decode(errors="replace")
-    seen = Counter("".join(re.findall(r"^([.FEs]+)(?: +\[.*)?$", text, re.MULTILINE)))
-    if not seen and not stopped:
+    counts = Counter("".join(re.findall(r"^([.FEs]+)(?: +\[.*)?$", text, re.MULTILINE)))
+    if not counts and not stopped:
         raise RuntimeError(text[-250:])
-    told = f"{seen['.']} passed, {seen['F'] + seen['E']} failed, {seen['s']} skipped{stopped}"
+    summary = (
+        f"{counts['.']} passed, {counts['F'] + counts['E']} failed, {counts['s']} skipped{stopped}"
+    )
     failed = re.findall(r"^(?:FAILED|ERROR) \S+::(\S+)", text, re.MULTILINE)[:5]
-    return [{"what": "tests/course/test_cuda.py", "note": "; ".join([told, *failed])}]
+    return [{"what": "tests/course/test_cuda.py", "note": "; ".join([summary, *failed])}]
 
 
 def paces(trainer: Any, acts: Mapping[str, Act], here: Here) -> list[Row]:
     """Return a row for each contender that trains a model of the trainer's sizes."""
-    asked, tokens = trainer.settings, trainer.settings.batch * trainer.settings.context
-    positions = asked.context * asked.d_model if asked.model == "gpt" else 0
-    flops = 6 * (trainer.size - positions) + 12 * asked.layers * asked.d_model * asked.context
+    chosen, tokens = trainer.settings, trainer.settings.batch * trainer.settings.context
+    positions = chosen.context * chosen.d_model if chosen.model == "gpt" else 0
+    flops = 6 * (trainer.size - positions) + 12 * chosen.layers * chosen.d_model * chosen.context
     rows = beside(acts, here, tokens, tokens * flops)
     return [row | {"parameters": trainer.size} for row in rows]
 
@@ -192,9 +194,9 @@ def in_transformers(ours: Any, prompt: Tensor, new: int) -> Act:
         theirs = LlamaForCausalLM(LlamaConfig(**llama_settings(ours.config, None)))
     theirs.load_state_dict(llama_published(ours.state_dict()))
     theirs.to(ours.embed.weight.dtype).eval()
-    asked = {"do_sample": False, "min_new_tokens": new, "max_new_tokens": new, "pad_token_id": 0}
+    options = {"do_sample": False, "min_new_tokens": new, "max_new_tokens": new, "pad_token_id": 0}
     mask = torch.ones_like(prompt)
-    return lambda: theirs.generate(prompt, attention_mask=mask, **asked)
+    return lambda: theirs.generate(prompt, attention_mask=mask, **options)
 
 
 def shakespeare(here: Here) -> list[Row]:
@@ -207,13 +209,13 @@ def shakespeare(here: Here) -> list[Row]:
     from training.loop.run_folder import Run
     from training.loop.training_loop import Trainer
 
-    asked = of_shakespeare(settings.load(settings.CONFIGS / "shakespeare_gpu.yaml"), here)
+    chosen = of_shakespeare(settings.load(settings.CONFIGS / "shakespeare_gpu.yaml"), here)
     run = Run(here.out / f"shakespeare-{parts.code()}")  # a killed run resumes
-    run = run if run.config.exists() else Run.begin(run.folder, asked)
-    trainer = Trainer(asked, tasks.load(asked, SILENT), run, ProcessContext(here.device))
+    run = run if run.config.exists() else Run.begin(run.folder, chosen)
+    trainer = Trainer(chosen, tasks.load(chosen, SILENT), run, ProcessContext(here.device))
     trainer.train(None)
-    found = trainer.progress
-    return [{"what": "seed 0", "loss": found.best, "seconds": found.seconds}]
+    progress = trainer.progress
+    return [{"what": "seed 0", "loss": progress.best, "seconds": progress.seconds}]
 
 
 TRITON = "Triton: at most 2.00 × the time of PyTorch's kernel"
@@ -241,16 +243,16 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--nanogpt", type=Path, metavar="DIR", help="has nanoGPT's model.py")
     parser.add_argument("--data-dir", type=Path, metavar="DIR", help="has tinyshakespeare/")
     parser.add_argument("--out", type=Path, metavar="DIR", default=Path("runs/on_gpu"))
-    given = parser.parse_args(arguments)
-    if not given.dry and not torch.cuda.is_available():
+    args = parser.parse_args(arguments)
+    if not args.dry and not torch.cuda.is_available():
         parser.error("there is no CUDA GPU here; --dry runs on the CPU")
-    if given.nanogpt and not (given.nanogpt / "model.py").is_file():
-        parser.error(f"--nanogpt must be a folder with nanoGPT's model.py, got {given.nanogpt}")
-    given.out.mkdir(parents=True, exist_ok=True)
+    if args.nanogpt and not (args.nanogpt / "model.py").is_file():
+        parser.error(f"--nanogpt must be a folder with nanoGPT's model.py, got {args.nanogpt}")
+    args.out.mkdir(parents=True, exist_ok=True)
     torch.manual_seed(0)
-    device = torch.device("cpu" if given.dry else "cuda")
-    here = Here(device, given.dry, given.out, given.nanogpt, given.data_dir)
-    fine = parts.run(PARTS, here, given.out / "on_gpu.jsonl", 60 * given.minutes)
+    device = torch.device("cpu" if args.dry else "cuda")
+    here = Here(device, args.dry, args.out, args.nanogpt, args.data_dir)
+    fine = parts.run(PARTS, here, args.out / "on_gpu.jsonl", 60 * args.minutes)
     sys.exit(0 if fine else 1)
 
 

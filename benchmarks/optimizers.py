@@ -36,9 +36,15 @@ SIZES = {"context": 64, "n_layers": 2, "n_heads": 4, "d_model": 64, "d_ff": 256,
 
 def optimizers(model: GPT, name: str) -> list[torch.optim.Optimizer]:
     """Return one optimizer for all parameters, or Muon for the blocks' matrices and AdamW for the rest."""
-    hidden = [one for one in model.blocks.parameters() if one.dim() == 2 and name == "Muon"]
-    others = [one for one in model.parameters() if all(one is not each for each in hidden)]
-    rest = AdamW(others, betas=(0.9, 0.99), weight_decay=0.1)
+    hidden = [
+        matrix for matrix in model.blocks.parameters() if matrix.dim() == 2 and name == "Muon"
+    ]
+    remaining = [
+        parameter
+        for parameter in model.parameters()
+        if all(parameter is not each for each in hidden)
+    ]
+    rest = AdamW(remaining, betas=(0.9, 0.99), weight_decay=0.1)
     return [rest, Muon(hidden, weight_decay=0.1)] if hidden else [rest]
 
 
@@ -46,11 +52,11 @@ def one_step(model: GPT, chosen: list[torch.optim.Optimizer], rows: Tensor, rate
     """Take a step at this learning rate, and return the loss before it."""
     loss = F.cross_entropy(model(rows[:, :-1]).flatten(0, 1), rows[:, 1:].flatten())
     loss.backward()
-    for one in chosen:
-        for group in one.param_groups:
+    for optimizer in chosen:
+        for group in optimizer.param_groups:
             group["lr"] = rate
-        one.step()
-        one.zero_grad()
+        optimizer.step()
+        optimizer.zero_grad()
     return loss.item()
 
 
@@ -121,17 +127,17 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=200, help="more than the warm-up of 20")
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
     parser.add_argument("--rates", type=float, nargs="+", default=RATES, help="peak learning rates")
-    given = parser.parse_args()
-    seeds, rates = given.seeds, given.rates
+    args = parser.parse_args()
+    seeds, rates = args.seeds, args.rates
     frame.on_one_thread(41)
-    cases = [(name, rate, seed, given.steps) for name in NAMES for rate in rates for seed in seeds]
+    cases = [(name, rate, seed, args.steps) for name in NAMES for rate in rates for seed in seeds]
     losses: dict[str, dict[str, list[float]]] = {name: {} for name in NAMES}
-    tokens = text(given.data_dir)
-    taken = seconds(tokens, given.rounds)
+    tokens = text(args.data_dir)
+    taken = seconds(tokens, args.rounds)
     train = partial(loss_of, tokens)
     times = taken["Muon"] / taken["AdamW"]
-    steps = round(given.steps * times)
-    with ProcessPoolExecutor(given.processes) as pool:
+    steps = round(args.steps * times)
+    with ProcessPoolExecutor(args.processes) as pool:
         for (name, rate, *_), loss in zip(cases, pool.map(train, cases), strict=True):
             losses[name].setdefault(str(rate), []).append(loss)
             print(f"{name:6} {rate:6} {loss:.3f}", flush=True)
@@ -146,11 +152,11 @@ def main() -> None:
             print(f"{name:6} range test {ramp}")
         longer = list(pool.map(train, [("AdamW", best["AdamW"], seed, steps) for seed in seeds]))
     lines = frame.table(["optimizer"], ["best rate", "steps", "loss", "range"])
-    for name, found, number in (
-        *((name, losses[name][str(best[name])], given.steps) for name in NAMES),
+    for name, values, number in (
+        *((name, losses[name][str(best[name])], args.steps) for name in NAMES),
         ("AdamW, in Muon's time", longer, steps),
     ):
-        lines.add_row(name, str(best[name.split(",")[0]]), str(number), *frame.middle(found, 3))
+        lines.add_row(name, str(best[name.split(",")[0]]), str(number), *frame.middle(values, 3))
     frame.console.print(lines)
     print(f"a step: {times:.2f} times as long with Muon")
 

@@ -96,14 +96,20 @@ class Results:
 
     def statuses(self) -> dict[str, str]:
         """Return the status of each part that was run on this card with this code."""
-        return {one["part"]: one["status"] for one in self.records if one["key"] == self.key}
+        return {
+            entry["part"]: entry["status"] for entry in self.records if entry["key"] == self.key
+        }
 
     def add(self, part: Part, status: str, rows: list[frame.Row], seconds: float) -> None:
         """Replace a part's record in both files. A kill leaves each file as it was or as it will be."""
         from training.checkpoints import write_whole
 
         new = {"key": self.key, "part": part.name, "goal": part.goal, "status": status}
-        old = [one for one in self.records if (one["key"], one["part"]) != (self.key, part.name)]
+        old = [
+            entry
+            for entry in self.records
+            if (entry["key"], entry["part"]) != (self.key, part.name)
+        ]
         self.records = [*old, {**new, "seconds": round(seconds, 1), "rows": rows}]
         lines = (json.dumps(record, ensure_ascii=False) for record in self.records)
         write_whole(self.file, ("\n".join(lines) + "\n").encode())
@@ -112,13 +118,15 @@ class Results:
     def as_table(self) -> str:
         """Return Markdown: a table for each card, torch and code."""
         lines = []
-        for key in dict.fromkeys(one["key"] for one in self.records):
+        for key in dict.fromkeys(entry["key"] for entry in self.records):
             lines += [f"**{key}**", "", "| part | goal | | measured |", "|---|---|---|---|"]
-            for record in (one for one in self.records if one["key"] == key):
+            for record in (entry for entry in self.records if entry["key"] == key):
                 first = f"{record['part']} | {record['goal']}"
                 for row in record["rows"]:
-                    told = ", ".join(SHOWN[name].format(row[name]) for name in SHOWN if name in row)
-                    lines.append(f"| {first} | {row['what']} | {told.replace('|', '/')} |")
+                    cells = ", ".join(
+                        SHOWN[name].format(row[name]) for name in SHOWN if name in row
+                    )
+                    lines.append(f"| {first} | {row['what']} | {cells.replace('|', '/')} |")
                     first = " | "
             lines.append("")
         return "\n".join(lines)
@@ -145,16 +153,16 @@ def outcome(part: Part, here: Here) -> tuple[str, list[frame.Row]]:
 def run(parts: list[Part], here: Here, file: Path, seconds: float) -> bool:
     """Run the parts that are not done, last those that failed or were skipped; return whether none failed."""
     until, results = time.monotonic() + seconds, Results(file, here.card)
-    seen = results.statuses()
-    waiting = [part for part in parts if seen.get(part.name) != "done"]
-    waiting.sort(key=lambda part: part.name in seen)
+    earlier = results.statuses()
+    waiting = [part for part in parts if earlier.get(part.name) != "done"]
+    waiting.sort(key=lambda part: part.name in earlier)
     while waiting:
-        left, weights = until - time.monotonic(), sum(part.weight for part in waiting)
+        remaining, weights = until - time.monotonic(), sum(part.weight for part in waiting)
         part = waiting.pop(0)
-        if left <= part.least:
+        if remaining <= part.least:
             frame.console.print(f"{part.name}: no time left; run the command again")
             continue
-        share = here.size(left * part.weight / weights, 0.0)
+        share = here.size(remaining * part.weight / weights, 0.0)
         started = time.monotonic()
         status, rows = outcome(part, replace(here, seconds=share))
         took = time.monotonic() - started

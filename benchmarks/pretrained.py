@@ -45,10 +45,10 @@ SLOWER, LARGER = 1.2, 1.25  # the most that ours may take
 def main() -> None:
     """Measure, print and assert."""
     parser = frame.options(__doc__, rounds=5)
-    given = parser.parse_args()
+    args = parser.parse_args()
     torch.set_num_threads(1)
-    if given.one:
-        print(json.dumps(loaded(given.one[0], Path(given.one[1]))))
+    if args.one:
+        print(json.dumps(loaded(args.one[0], Path(args.one[1]))))
         return
     file = cache() / SMOLLM2.name
     if not file.exists():
@@ -57,7 +57,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as name:
         written(file, Path(name))
         for path in (file, Path(name)):
-            compared("GGUF" if path == file else "folder", path, given.rounds)
+            compared("GGUF" if path == file else "folder", path, args.rounds)
 
 
 def compared(title: str, path: Path, rounds: int) -> None:
@@ -68,7 +68,9 @@ def compared(title: str, path: Path, rounds: int) -> None:
     for program in programs.values():
         program()  # the files, and the packages, into the page cache
     taken = frame.in_turns(programs, rounds)
-    seconds, peaks = ({name: [one[i] for one in taken[name]] for name in names} for i in (0, 1))
+    seconds, peaks = (
+        {name: [sample[i] for sample in taken[name]] for name in names} for i in (0, 1)
+    )
     slower = frame.compare(title, seconds, names[-1])[OURS]
     for name, some in peaks.items():
         frame.console.print(f"{name}: peak {statistics.median(some):.2f} times the weights")
@@ -80,14 +82,14 @@ def written(file: Path, folder: Path) -> None:
     """Write a folder of the same model with transformers."""
     import transformers
 
-    found = Pretrained.load(file, "cpu")
+    pretrained = Pretrained.load(file, "cpu")
     config = transformers.LlamaConfig(
-        **_llama(found.model.config, None) | {"tie_word_embeddings": True}
+        **_llama(pretrained.model.config, None) | {"tie_word_embeddings": True}
     )
     model = transformers.LlamaForCausalLM(config)
-    model.load_state_dict(llama_published(found.model.state_dict()))
+    model.load_state_dict(llama_published(pretrained.model.state_dict()))
     model.save_pretrained(folder)
-    found.tokenizer.save(str(folder / TOKENIZER))
+    pretrained.tokenizer.save(str(folder / TOKENIZER))
     kind = {"tokenizer_class": "PreTrainedTokenizerFast"}
     (folder / TOKENIZER_CONFIG).write_text(json.dumps(kind), encoding="utf-8")
 

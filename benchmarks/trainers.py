@@ -49,11 +49,11 @@ def trained(
     config: str, changes: Mapping[str, Any], vocabulary: int, here: Here
 ) -> tuple[Trainer, Act]:
     """Return a trainer of random tokens with a shipped config, and an act that takes one of its steps."""
-    asked = settings.load(settings.CONFIGS / f"{config}.yaml").but(changes)
-    asked = asked.but(here.size({}, TOY | {"precision": "fp32"}))
-    task: Any = RandomTokens(vocabulary, asked.batch, asked.context)
+    chosen = settings.load(settings.CONFIGS / f"{config}.yaml").but(changes)
+    chosen = chosen.but(here.size({}, TOY | {"precision": "fp32"}))
+    task: Any = RandomTokens(vocabulary, chosen.batch, chosen.context)
     nowhere = Run(Path(tempfile.gettempdir()) / "no run")  # a step writes nothing
-    trainer = Trainer(asked, task, nowhere, ProcessContext(here.device))
+    trainer = Trainer(chosen, task, nowhere, ProcessContext(here.device))
     batches = trainer.groups()
     return trainer, lambda: trainer.step(next(batches), Window())
 
@@ -63,13 +63,13 @@ def nanogpt_step(here: Here, trainer: Trainer) -> Act:
     spec: Any = importlib.util.spec_from_file_location("nanogpt", here.nanogpt / "model.py")
     nanogpt = sys.modules["nanogpt"] = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(nanogpt)
-    asked, kind = trainer.settings, here.device.type
-    sizes = {"n_layer": asked.layers, "n_head": asked.heads, "n_embd": asked.d_model}
+    chosen, kind = trainer.settings, here.device.type
+    sizes = {"n_layer": chosen.layers, "n_head": chosen.heads, "n_embd": chosen.d_model}
     vocabulary = len(trainer.task.languages.target)
-    config = nanogpt.GPTConfig(block_size=asked.context, vocab_size=vocabulary, **sizes)
+    config = nanogpt.GPTConfig(block_size=chosen.context, vocab_size=vocabulary, **sizes)
     model = nanogpt.GPT(config).to(here.device)
     optimizer = model.configure_optimizers(0.1, 6e-4, (0.9, 0.95), kind)
-    if asked.compile:
+    if chosen.compile:
         model.compile()
     batches = trainer.groups()
 
@@ -85,13 +85,13 @@ def nanogpt_step(here: Here, trainer: Trainer) -> Act:
     return step
 
 
-def of_shakespeare(asked: Settings, here: Here) -> Settings:
+def of_shakespeare(chosen: Settings, here: Here) -> Settings:
     """Return settings with Tiny Shakespeare, which is not downloaded; at toy size with this file's text."""
     if here.dry:
-        return asked.but(TOY | {"task": "text", "data": __file__, "steps": 2})
+        return chosen.but(TOY | {"task": "text", "data": __file__, "steps": 2})
 
     def refuse(*_: Any) -> None:
         raise Skipped(f"{TINY_SHAKESPEARE.name} is not in the cache or in --data-dir DIR")
 
     find(TINY_SHAKESPEARE, here.data_dir, Console(quiet=True), refuse)
-    return asked.but({"data_dir": str(here.data_dir or "")})
+    return chosen.but({"data_dir": str(here.data_dir or "")})

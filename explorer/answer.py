@@ -59,23 +59,23 @@ class LearnerParts:
             return expected
 
         def called(*arguments: Any) -> Any:
-            wanted = expected(*arguments)
-            asked = {"arguments": [packed(argument) for argument in arguments]}
-            result = self._result(name, asked, wanted)
-            self.apart[name] = _distance(result, wanted)
+            right = expected(*arguments)
+            request = {"arguments": [packed(argument) for argument in arguments]}
+            result = self._result(name, request, right)
+            self.apart[name] = _distance(result, right)
             return result
 
         return called
 
     def each(self, name: str, calls: Sequence[Sequence[Any]]) -> tuple[Any, ...]:
         """What one of the learner's functions returns for each of many arguments, asked at once."""
-        wanted = tuple(getattr(self._reference, name)(*arguments) for arguments in calls)
-        asked = {"calls": [[packed(argument) for argument in arguments] for arguments in calls]}
-        results: tuple[Any, ...] = self._result(name, asked, wanted)
-        self.apart[name] = _distance(results, wanted)
+        right = tuple(getattr(self._reference, name)(*arguments) for arguments in calls)
+        request = {"calls": [[packed(argument) for argument in arguments] for arguments in calls]}
+        results: tuple[Any, ...] = self._result(name, request, right)
+        self.apart[name] = _distance(results, right)
         return results
 
-    def _result(self, name: str, asked: dict[str, Any], wanted: Any) -> Any:
+    def _result(self, name: str, arguments: dict[str, Any], right: Any) -> Any:
         path = find_answer(self._day, self._answers)
         if path is None:
             raise NotWritten(f"There is no {self._day.stem}.py in {shown(self._answers)}.")
@@ -84,12 +84,12 @@ class LearnerParts:
             "explored": self._day.number,
             "answer": str(path),
             "call": name,
-            **asked,
+            **arguments,
         }
         try:
             worker.ask(request)
-            message, seen = worker.hear(PATIENCE)
-            return _understood(name, message, seen, wanted)
+            message, observation = worker.hear(PATIENCE)
+            return _understood(name, message, observation, right)
         except NotWritten as reason:
             where = f"{shown(path)} (`course watch {self._day.number}`)"
             raise NotWritten(f"{reason}: {where}.") from reason
@@ -116,7 +116,7 @@ class LearnerParts:
             self._worker.end()
 
 
-def _understood(name: str, message: dict[str, Any], seen: Observation, wanted: Any) -> Any:
+def _understood(name: str, message: dict[str, Any], observation: Observation, right: Any) -> Any:
     """What came back, if it is of the reference's form."""
     yours = f"`{name}` is yours to write"
     if reason := message.get("not_own"):
@@ -125,26 +125,26 @@ def _understood(name: str, message: dict[str, Any], seen: Observation, wanted: A
         if reason in (NOT_BEGUN, NO_FILE):
             raise NotWritten(yours)
         raise Failed(f"{yours}: {reason}")
-    if told := message.get("raised"):
-        raised = raised_from(told)
+    if error := message.get("raised"):
+        raised = raised_from(error)
         if raised.not_started:
             raise NotWritten(yours)
         raise Failed(describe_raised(raised))
-    leaves = list(seen.values())
-    if isinstance(wanted, tuple):
-        if leaves[0].type != f"tuple of {len(wanted)}" or len(leaves) != len(wanted) + 1:
-            raise Failed(f"`{name}` returned {leaves[0].type}, not a tuple of {len(wanted)}.")
+    leaves = list(observation.values())
+    if isinstance(right, tuple):
+        if leaves[0].type != f"tuple of {len(right)}" or len(leaves) != len(right) + 1:
+            raise Failed(f"`{name}` returned {leaves[0].type}, not a tuple of {len(right)}.")
         return tuple(
             _value(f"{name}()[{index}]", leaf, item)
-            for index, (leaf, item) in enumerate(zip(leaves[1:], wanted, strict=True))
+            for index, (leaf, item) in enumerate(zip(leaves[1:], right, strict=True))
         )
-    return _value(name, leaves[0], wanted)
+    return _value(name, leaves[0], right)
 
 
-def _value(name: str, leaf: Leaf, wanted: Any) -> Any:
+def _value(name: str, leaf: Leaf, right: Any) -> Any:
     """An array, tensor or number in the reference's shape, all of it finite where the reference's is."""
-    kind = type(wanted).__name__
-    if not hasattr(wanted, "shape"):
+    kind = type(right).__name__
+    if not hasattr(right, "shape"):
         if not isinstance(leaf.value, int | float | str) or isinstance(leaf.value, bool):
             raise Failed(f"`{name}` returned {leaf.type}, not {kind}.")
         if isinstance(leaf.value, float) and not math.isfinite(leaf.value):
@@ -153,12 +153,12 @@ def _value(name: str, leaf: Leaf, wanted: Any) -> Any:
     if leaf.shape is None:
         raise Failed(f"`{name}` returned {leaf.type}, not {kind}.")
     if leaf.value is None:
-        raise Failed(f"`{name}` returned the dtype {leaf.dtype}, not {wanted.dtype}.")
-    if tuple(leaf.shape) != tuple(wanted.shape):
-        raise Failed(f"`{name}` returned the shape {leaf.shape}, not {tuple(wanted.shape)}.")
-    if not np.isfinite(leaf.value).all() and np.isfinite(np.asarray(wanted)).all():
+        raise Failed(f"`{name}` returned the dtype {leaf.dtype}, not {right.dtype}.")
+    if tuple(leaf.shape) != tuple(right.shape):
+        raise Failed(f"`{name}` returned the shape {leaf.shape}, not {tuple(right.shape)}.")
+    if not np.isfinite(leaf.value).all() and np.isfinite(np.asarray(right)).all():
         raise Failed(f"`{name}` returned numbers that are infinite or NaN, which cannot be drawn.")
-    return leaf.value if isinstance(wanted, np.ndarray) else _tensor(leaf.value)
+    return leaf.value if isinstance(right, np.ndarray) else _tensor(leaf.value)
 
 
 def _tensor(array: np.ndarray[Any, Any]) -> Any:
@@ -167,14 +167,14 @@ def _tensor(array: np.ndarray[Any, Any]) -> Any:
     return torch.from_numpy(array.copy())
 
 
-def _distance(result: Any, wanted: Any) -> float:
-    pairs = zip(result, wanted, strict=True) if isinstance(wanted, tuple) else [(result, wanted)]
+def _distance(result: Any, right: Any) -> float:
+    pairs = zip(result, right, strict=True) if isinstance(right, tuple) else [(result, right)]
     return max(_apart(np.asarray(a, float), np.asarray(b, float)) for a, b in pairs)
 
 
-def _apart(one: np.ndarray[Any, Any], other: np.ndarray[Any, Any]) -> float:
-    same = (one == other) | (np.isnan(one) & np.isnan(other))
-    return float(np.max(np.where(same, 0.0, np.abs(one - other)), initial=0.0))
+def _apart(array: np.ndarray[Any, Any], other: np.ndarray[Any, Any]) -> float:
+    same = (array == other) | (np.isnan(array) & np.isnan(other))
+    return float(np.max(np.where(same, 0.0, np.abs(array - other)), initial=0.0))
 
 
 def _with_prints(words: str, worker: Worker) -> str:

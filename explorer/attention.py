@@ -60,11 +60,11 @@ def short(word: str) -> str:
 @app.function
 def vectors_of(words: list[str], positions: bool) -> np.ndarray:
     """A vector for each word, `(T, d_k)`: its direction drawn by the word's letters."""
-    drawn = [
+    directions = [
         np.random.default_rng([*hashlib.sha256(word.casefold().encode()).digest()]).normal(size=D_K)
         for word in words
     ]
-    vectors = LENGTH * np.array([vector / np.linalg.norm(vector) for vector in drawn])
+    vectors = LENGTH * np.array([vector / np.linalg.norm(vector) for vector in directions])
     return vectors + numpy_reference.positional_encoding(*vectors.shape) * positions
 
 

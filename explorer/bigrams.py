@@ -125,17 +125,17 @@ def searched(
 def _branches(noted: dict[str, Tensor]) -> list[Branch]:
     """The continuations of a round; those of beginnings that had ended already are none."""
     totals, chosen = noted["totals"].tolist(), noted["chosen"].tolist()
-    places = sorted(range(len(totals)), key=lambda place: (-totals[place], place not in chosen))
-    found = []
-    for place in places:
-        if totals[place] == -math.inf:
+    places = sorted(range(len(totals)), key=lambda index: (-totals[index], index not in chosen))
+    branches = []
+    for position in places:
+        if totals[position] == -math.inf:
             continue
-        words = _spoken(noted["tokens"][place // len(VOCABULARY)])
-        words += (VOCABULARY[place % len(VOCABULARY)],)
-        worth = noted["worth"][chosen.index(place)].item() if place in chosen else -math.inf
-        fate = "cut" if place not in chosen else "kept" if worth == -math.inf else "ended"
-        found.append(Branch(words, totals[place], fate, worth if fate == "ended" else None))
-    return found
+        words = _spoken(noted["tokens"][position // len(VOCABULARY)])
+        words += (VOCABULARY[position % len(VOCABULARY)],)
+        worth = noted["worth"][chosen.index(position)].item() if position in chosen else -math.inf
+        fate = "cut" if position not in chosen else "kept" if worth == -math.inf else "ended"
+        branches.append(Branch(words, totals[position], fate, worth if fate == "ended" else None))
+    return branches
 
 
 def _spoken(tokens: Tensor) -> tuple[str, ...]:

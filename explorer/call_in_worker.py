@@ -43,8 +43,8 @@ def unpacked(value: Any) -> Any:
 @functools.cache
 def _parts(day: int, path: str) -> tuple[ModuleType, list[str], dict[str, list[str]]]:
     """The day's reference with the learner's definitions in it; a new worker is taken for a new file."""
-    asked = BY_NUMBER[day]
-    return put_together({asked.stem: Path(path)}, asked.references)
+    chosen = BY_NUMBER[day]
+    return put_together({chosen.stem: Path(path)}, chosen.references)
 
 
 def serve(request: dict[str, Any], send: Send) -> None:

@@ -97,7 +97,7 @@ def curves(
     x_label: str,
     y_label: str,
     at: float | None = None,
-    place: Callable[[float], float] = float,
+    transform: Callable[[float], float] = float,
 ) -> str:
     """Lines over a common axis, each named at its end, with a mark at a place.
 
@@ -109,19 +109,19 @@ def curves(
         x_label: what is to the right.
         y_label: what is upwards.
         at: where the mark stands.
-        place: what is laid off in equal steps, such as `math.log`.
+        transform: what is laid off in equal steps, such as `math.log`.
     """
     flat = [height for line in lines.values() for height in line]
     low, high = min(*flat, 0.0), max(flat)
-    start, end = place(x[0]), place(x[-1])
+    start, end = transform(x[0]), transform(x[-1])
 
     def across(value: float) -> float:
-        return LEFT + (place(value) - start) / ((end - start) or 1) * (WIDTH - LEFT - RIGHT)
+        return LEFT + (transform(value) - start) / ((end - start) or 1) * (WIDTH - LEFT - RIGHT)
 
     def up(value: float) -> float:
         return ABOVE + (high - value) / ((high - low) or 1) * (HEIGHT - ABOVE - BELOW)
 
-    drawn = []
+    shapes = []
     tips = [up(line[-1]) for line in lines.values()]
     ends = _apart([tip + 4 for tip in tips])
     # A name that had to move is tied to the end of its line.
@@ -132,33 +132,33 @@ def curves(
         hue = f'hue-{index}"'
         if len(lines) > HUES:
             hue = f'ramp" style="--share:{100 * index / (len(lines) - 1):.0f}%"'
-        drawn.append(f'<polyline class="line {hue} points="{points}"/>')
+        shapes.append(f'<polyline class="line {hue} points="{points}"/>')
         if far:
-            drawn.append(
+            shapes.append(
                 f'<path class="leader {hue} d="M{across(x[-1]) + 3:.1f},{tips[index]:.1f}'
                 f'L{name_x - 3:.1f},{end_at - 4:.1f}"/>'
             )
-        drawn.append(
+        shapes.append(
             f'<text class="name {hue} x="{name_x:.1f}" y="{end_at:.1f}">{escape(name)}</text>'
         )
     floor = HEIGHT - BELOW
     ticks = [(x[0], "start"), (x[len(x) // 2], "middle"), (x[-1], "end")]
-    drawn += [
+    shapes += [
         f'<text x="{across(value):.1f}" y="{floor + 16}" text-anchor="{anchor}">{tick(value)}</text>'
         for value, anchor in ticks
     ]
-    drawn += [
+    shapes += [
         f'<text x="{LEFT - 6}" y="{up(value) + 4:.1f}" text-anchor="end">{tick(value)}</text>'
         for value in (low, high)
     ]
     if at is not None:
-        drawn.append(
+        shapes.append(
             f'<line class="mark" x1="{across(at):.1f}" x2="{across(at):.1f}" y1="{ABOVE}" y2="{floor}"/>'
         )
     says = f"{y_label} against {x_label}: {', '.join(lines)}"
     return (
         f'<svg class="curves" viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{escape(says)}">'
-        f'<path class="axis" d="M{LEFT},{ABOVE} V{floor} H{WIDTH - RIGHT}"/>{"".join(drawn)}'
+        f'<path class="axis" d="M{LEFT},{ABOVE} V{floor} H{WIDTH - RIGHT}"/>{"".join(shapes)}'
         f'<text x="{(LEFT + WIDTH - RIGHT) / 2:g}" y="{HEIGHT - 5}" text-anchor="middle">{escape(x_label)}'
         f'</text><text x="{LEFT - 6}" y="{ABOVE - 10}">{escape(y_label)}</text></svg>'
     )
@@ -182,9 +182,11 @@ def _apart(heights: Sequence[float], least: float = 16) -> list[float]:
     return [placed[index] for index in range(len(heights))]
 
 
-def facts(told: dict[str, str]) -> str:
+def facts(values: dict[str, str]) -> str:
     """Some numbers, each under its name."""
-    rows = "".join(f"<div><dt>{escape(a)}</dt><dd>{escape(b)}</dd></div>" for a, b in told.items())
+    rows = "".join(
+        f"<div><dt>{escape(a)}</dt><dd>{escape(b)}</dd></div>" for a, b in values.items()
+    )
     return f'<dl class="facts">{rows}</dl>'
 
 

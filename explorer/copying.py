@@ -72,7 +72,11 @@ class CopyRun:
             tokens = _sequences(BATCH, self._data)
             batch = Batch(tokens, tokens)
             run_epoch([batch], self._model, self._smoothed, self._optimizer, self._scheduler)
-            gradients = [one.grad for one in self._model.parameters() if one.grad is not None]
+            gradients = [
+                parameter.grad
+                for parameter in self._model.parameters()
+                if parameter.grad is not None
+            ]
             self.norms.append(torch.nn.utils.get_total_norm(gradients).item())
         self.step += EVERY
         self._measure()
@@ -82,8 +86,8 @@ class CopyRun:
         weights = self._model.decoder.layers[-1].src_attn.weights
         self.weights: Tensor = weights[0]
         source = self._held_out.src[:1]
-        said = greedy_decode(self._model, source, self._held_out.src_mask[:1], LENGTH, START)
-        self.said: list[int] = said[0].tolist()
+        output = greedy_decode(self._model, source, self._held_out.src_mask[:1], LENGTH, START)
+        self.said: list[int] = output[0].tolist()
 
 
 def _sequences(number: int, generator: torch.Generator) -> Tensor:

@@ -125,10 +125,10 @@ def _(alpha, answers, beam, buttons, most, temperature, top_k, top_p, way):
 
 
 @app.function
-def text_of(written: str) -> tuple[str, ...]:
+def text_of(text: str) -> tuple[str, ...]:
     """The words that an address holds, as far as they are some of the language, and not beyond the end."""
     words: tuple[str, ...] = ()
-    for word in str(written).split():
+    for word in str(text).split():
         if word not in SAID or not can_go_on(words):
             break
         words = (*words, word)
@@ -171,27 +171,27 @@ def drawn_word(parts, words: tuple[str, ...], temperature: float, top_k: int, to
 @app.function
 def choices(parts, words: tuple[str, ...], temperature: float, top_k: int, top_p: float) -> str:
     """All words, the most likely first: the probability at this temperature, and after the cuts."""
-    whole = distribution(parts, words, temperature)
+    full = distribution(parts, words, temperature)
     few = distribution(parts, words, temperature, top_k)
-    left = distribution(parts, words, temperature, top_k, top_p)
+    allowed = distribution(parts, words, temperature, top_k, top_p)
     order = logits_after(words).argsort(descending=True, stable=True).tolist()
     rows = ""
     for number in order:
-        before, after = whole[number].item(), left[number].item()
+        before, after = full[number].item(), allowed[number].item()
         cut = "" if after else "cut by top-p" if few[number] else "cut by top-k"
         cut = "" if not before else cut
-        kept = "" if cut else f'<span style="width:{100 * min(after, 1):.2f}%"></span>'
+        bar = "" if cut else f'<span style="width:{100 * min(after, 1):.2f}%"></span>'
         rows += (
             f'<tr class="{"cut" if cut else ""}"><th scope="row">{escape(SAID[number])}</th>'
             f'<td class="number">{before:.3f}</td>'
             f'<td class="bar"><span class="before" style="width:{100 * min(before, 1):.2f}%"></span>'
-            f"{kept}</td>"
+            f"{bar}</td>"
             f'<td class="number">{cut or f"{after:.3f}"}</td></tr>'
         )
-    lost = whole[left == 0].sum().item()
-    told = facts(
+    lost = full[allowed == 0].sum().item()
+    summary = facts(
         {
-            "can be sampled": f"{int((left > 0).sum())} of {len(SAID)} words",
+            "can be sampled": f"{int((allowed > 0).sum())} of {len(SAID)} words",
             "cut off": f"{lost:.3f}",
         }
     )
@@ -199,7 +199,7 @@ def choices(parts, words: tuple[str, ...], temperature: float, top_k: int, top_p
         '<table class="bars choices"><thead><tr><th scope="col">next word</th>'
         '<th scope="col">probability<i class="before"></i></th><td></td>'
         '<th scope="col">after the cuts<i></i></th></tr></thead>'
-        f"<tbody>{rows}</tbody></table>{told}"
+        f"<tbody>{rows}</tbody></table>{summary}"
     )
 
 
@@ -207,11 +207,11 @@ def choices(parts, words: tuple[str, ...], temperature: float, top_k: int, top_p
 def text_so_far(words: tuple[str, ...]) -> str:
     """The words, each with the model's own probability of it, and that of all."""
     listed, log_prob = f"<li>{escape(START)}</li>", 0.0
-    for place, word in enumerate(words):
-        one = logits_after(words[:place])[SAID.index(word)].item()
-        log_prob += one
-        rare = ' class="rare"' if math.exp(one) < UNLIKELY else ""
-        listed += f"<li{rare}>{escape(word)} <small>{math.exp(one):.2f}</small></li>"
+    for index, word in enumerate(words):
+        log_p = logits_after(words[:index])[SAID.index(word)].item()
+        log_prob += log_p
+        rare = ' class="rare"' if math.exp(log_p) < UNLIKELY else ""
+        listed += f"<li{rare}>{escape(word)} <small>{math.exp(log_p):.2f}</small></li>"
     if can_go_on(words):
         end = "<li>…</li>"
     else:
@@ -249,14 +249,16 @@ def tree(
 ) -> str:
     """The beginnings that the search met, a column for each round: kept, ended, or cut."""
     wide, tall = BOX + 24, 42
-    shown = [found[: beam + 3] for found in rounds]
-    width, height = len(rounds) * wide + BOX, tall * max(len(found) for found in shown)
+    shown = [round_[: beam + 3] for round_ in rounds]
+    width, height = len(rounds) * wide + BOX, tall * max(len(round_) for round_ in shown)
     middle = {(): height / 2}
     nodes, edges = node(START, None, "kept", 0, height / 2), ""
-    for number, found in enumerate(shown, start=1):
-        found = sorted(found, key=lambda branch: (middle[branch.words[:-1]], -branch.log_prob))
-        for row, branch in enumerate(found):
-            y = height * (row + 0.5) / len(found)
+    for number, branches in enumerate(shown, start=1):
+        branches = sorted(
+            branches, key=lambda branch: (middle[branch.words[:-1]], -branch.log_prob)
+        )
+        for row, branch in enumerate(branches):
+            y = height * (row + 0.5) / len(branches)
             middle[branch.words] = y
             x, from_y = number * wide, middle[branch.words[:-1]]
             state = f"{branch.fate} {'best' if branch.words == best[:number] else ''}"
@@ -264,16 +266,16 @@ def tree(
                 edges += edge("greedy", x - wide + BOX, from_y, x, y)
             edges += edge(state, x - wide + BOX, from_y, x, y)
             nodes += node(branch.words[-1], branch.log_prob, state, x, y)
-    kept = "; ".join(
+    says = "; ".join(
         f"round {number}: "
-        + ", ".join(" ".join(branch.words) for branch in found if branch.fate != "cut")
-        for number, found in enumerate(rounds, start=1)
+        + ", ".join(" ".join(branch.words) for branch in round_ if branch.fate != "cut")
+        for number, round_ in enumerate(rounds, start=1)
     )
     return (
         f'<div class="scroll" tabindex="0" role="region" aria-label="the tree">'
         f'<svg class="tree" viewBox="-2 -4 {width + 4} {height + 8}" role="img" '
         f'style="min-width:{0.8 * width:.0f}px;max-width:{1.2 * width:.0f}px" '
-        f'aria-label="What the beam keeps. {escape(kept)}">{edges}{nodes}</svg></div>'
+        f'aria-label="What the beam keeps. {escape(says)}">{edges}{nodes}</svg></div>'
     )
 
 
@@ -298,7 +300,7 @@ def searching(beam: int, alpha: float, most: int) -> str:
     """The tree, and all that ended, the best first."""
     rounds, best = searched(MODEL, beam, alpha, most)
     _, greedy = searched(MODEL, 1, alpha, most)  # a beam of one is greedy decoding
-    ended = [branch for found in rounds for branch in found if branch.worth is not None]
+    ended = [branch for round_ in rounds for branch in round_ if branch.worth is not None]
     ended.sort(key=lambda branch: -branch.worth)
     rows = "".join(
         f'<tr class="{"returned" if branch.words == best else ""}">'

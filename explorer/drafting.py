@@ -39,7 +39,7 @@ class Round(NamedTuple):
     target: Tensor  # p, one row more
     coins: list[float]
     accepted: int  # proposals
-    written: list[str]  # what the text goes on with, up to its end
+    output: list[str]  # what the text goes on with, up to its end
 
 
 @app.cell
@@ -77,16 +77,16 @@ def _(k, quality, using):
 
 @app.cell
 def _(controls, say, using):
-    def _keep(words: tuple[str, ...], drawn: int) -> None:
+    def _keep(words: tuple[str, ...], draw: int) -> None:
         controls.remember("said", " ".join(words))
-        controls.remember("drawn", drawn)
-        say((words, drawn))
+        controls.remember("drawn", draw)
+        say((words, draw))
 
     def _write() -> None:
-        words, drawn = text_of(controls.remembered("said", "")), drawn_of(controls)
+        words, draw = text_of(controls.remembered("said", "")), drawn_of(controls)
         if can_go_on(words):
-            written = round_after(words, *using, drawn).written
-            _keep(text_of(" ".join((*words, *written))), drawn)
+            output = round_after(words, *using, draw).output
+            _keep(text_of(" ".join((*words, *output))), draw)
 
     # The text is read from the address, not from the state: so a click leaves the buttons as they are.
     _presses = {
@@ -106,8 +106,8 @@ def _(controls, say, using):
 @app.function
 def drawn_of(controls) -> int:
     """How many times this round was drawn again."""
-    kept = controls.remembered("drawn", 0)
-    return kept if isinstance(kept, int) and 0 <= kept < 1000 else 0
+    stored = controls.remembered("drawn", 0)
+    return stored if isinstance(stored, int) and 0 <= stored < 1000 else 0
 
 
 @app.function
@@ -117,9 +117,9 @@ def draft_of(target: Tensor, quality: float) -> Tensor:
 
 
 @app.function
-def round_after(words: tuple[str, ...], k: int, quality: float, drawn: int) -> Round:
+def round_after(words: tuple[str, ...], k: int, quality: float, draw: int) -> Round:
     """Propose at most k words, up to the end of the text, and let the reference check them."""
-    seed = 1000 * len(words) + drawn + 1
+    seed = 1000 * len(words) + draw + 1
     source = torch.Generator().manual_seed(seed)
     target = TARGET[NUMBER[words[-1] if words else START]].unsqueeze(0)  # (1, V − 1)
     proposed: list[int] = []
@@ -138,11 +138,11 @@ def round_after(words: tuple[str, ...], k: int, quality: float, drawn: int) -> R
     tokens = accept_draft(
         torch.tensor(proposed), draft, target, torch.Generator().manual_seed(seed)
     )
-    written = [SAID[token] for token in tokens]
-    if END in written:
-        written = written[: written.index(END) + 1]
+    output = [SAID[token] for token in tokens]
+    if END in output:
+        output = output[: output.index(END) + 1]
     words = [SAID[token] for token in proposed]
-    return Round(words, draft, target, coins.tolist(), len(tokens) - 1, written)
+    return Round(words, draft, target, coins.tolist(), len(tokens) - 1, output)
 
 
 @app.function
@@ -159,22 +159,22 @@ def counted(words: tuple[str, ...], quality: float) -> list[float]:
 
 
 @app.function
-def checks(found: Round) -> str:
+def checks(round_: Round) -> str:
     """A row for each proposal: both probabilities, the coin, and what became of it."""
     rows = ""
-    for place, word in enumerate(found.proposed):
+    for index, word in enumerate(round_.proposed):
         token = SAID.index(word)
-        p, q = found.target[place, token].item(), found.draft[place, token].item()
-        if place < found.accepted:
+        p, q = round_.target[index, token].item(), round_.draft[index, token].item()
+        if index < round_.accepted:
             state, fate = "returned", "accepted"
-        elif place == found.accepted:
+        elif index == round_.accepted:
             state, fate = "cut", "rejected"
         else:
             state, fate = "cut", "after a rejection"
         # What comes after a rejection is not looked at.
         chance, coin = "", ""
-        if place <= found.accepted:
-            chance, coin = number(min(1, p / q), 2), number(found.coins[place], 2)
+        if index <= round_.accepted:
+            chance, coin = number(min(1, p / q), 2), number(round_.coins[index], 2)
         rows += (
             f'<tr class="{state}"><th scope="row">{escape(word)}</th><td>{number(q)}</td>'
             f"<td>{number(p)}</td><td>{chance}</td><td>{coin}</td><td>{fate}</td></tr>"
@@ -188,29 +188,29 @@ def checks(found: Round) -> str:
 
 
 @app.function
-def follows(found: Round) -> str:
+def follows(round_: Round) -> str:
     """The distribution of the last word of a round."""
-    last = found.target[found.accepted]
-    if found.written[found.accepted - 1 : found.accepted] == [END]:
+    last = round_.target[round_.accepted]
+    if round_.output[round_.accepted - 1 : round_.accepted] == [END]:
         return "<p>All are accepted, and the text has come to its end.</p>"
-    if found.accepted == len(found.proposed):
+    if round_.accepted == len(round_.proposed):
         return bars(SAID, last.tolist(), "All are accepted: one more word, from p")
-    residual = (last - found.draft[found.accepted]).clamp(min=0)
+    residual = (last - round_.draft[round_.accepted]).clamp(min=0)
     # A draft that is the target is rejected nowhere, and so something is left.
     return bars(
         SAID,
         (residual / residual.sum()).tolist(),
-        f"In place of “{found.proposed[found.accepted]}”: from max(0, p − q), made to sum to 1",
+        f"In place of “{round_.proposed[round_.accepted]}”: from max(0, p − q), made to sum to 1",
     )
 
 
 @app.function
-def text_with(words: tuple[str, ...], found: Round | None) -> str:
+def text_with(words: tuple[str, ...], round_: Round | None) -> str:
     """The text so far, and the words of this round."""
     listed = "".join(f"<li>{escape(word)}</li>" for word in (START, *words))
-    if found is not None:
-        for place, word in enumerate(found.written):
-            fate = "the target's" if place == found.accepted else "proposed"
+    if round_ is not None:
+        for index, word in enumerate(round_.output):
+            fate = "the target's" if index == round_.accepted else "proposed"
             listed += f"<li><b>{escape(word)}</b> <small>{fate}</small></li>"
     elif words[-1:] != (END,):
         listed += f"<li>{MAX_WORDS} words: enough</li>"
@@ -218,24 +218,26 @@ def text_with(words: tuple[str, ...], found: Round | None) -> str:
 
 
 @app.function
-def drawing(words: tuple[str, ...], k: int, quality: float, drawn: int) -> str:
+def drawing(words: tuple[str, ...], k: int, quality: float, draw: int) -> str:
     """The round, and what rounds do on average."""
     if not can_go_on(words):
         return text_with(words, None) + "<p>The text is complete. “Start over” begins another.</p>"
-    found = round_after(words, k, quality, drawn)
-    rate = torch.minimum(found.target[0], found.draft[0]).sum().item()
-    lengths = [len(round_after(words, k, quality, one).written) for one in range(AVERAGED)]
+    round_ = round_after(words, k, quality, draw)
+    rate = torch.minimum(round_.target[0], round_.draft[0]).sum().item()
+    lengths = [
+        len(round_after(words, k, quality, other_draw).output) for other_draw in range(AVERAGED)
+    ]
     average = sum(lengths) / AVERAGED
-    told = facts(
+    summary = facts(
         {
-            "words in this pass": f"{len(found.written)}",
+            "words in this pass": f"{len(round_.output)}",
             "on average": f"{average:.1f} words per pass, instead of 1",
             "the first proposal is accepted": f"{rate:.0%} of the time: the sum of min(p, q)",
         }
     )
-    return text_with(words, found) + beside(
-        checks(found) + told + follows(found),
-        agreeing(counted(words, quality), found.target[0].tolist()),
+    return text_with(words, round_) + beside(
+        checks(round_) + summary + follows(round_),
+        agreeing(counted(words, quality), round_.target[0].tolist()),
     )
 
 
@@ -244,7 +246,7 @@ def agreeing(shares: list[float], target: list[float]) -> str:
     """Of each word: how often rounds begin with it, above the target's probability."""
     rows = ""
     for word, share, p in zip(SAID, shares, target, strict=True):
-        both = "".join(f'<span style="width:{100 * one:.1f}%"></span>' for one in (share, p))
+        both = "".join(f'<span style="width:{100 * value:.1f}%"></span>' for value in (share, p))
         rows += (
             f'<tr><th scope="row">{escape(word)}</th><td>{number(share)}</td><td>{number(p)}</td>'
             f'<td class="bar">{both}</td></tr>'

@@ -73,12 +73,12 @@ def _(k, n_experts, skew, text):
 @app.function
 def vectors(words: list[str]) -> Tensor:
     """The tokens `(tokens, D_MODEL)`: equal words have equal ones, apart from the position at the end."""
-    drawn = [
+    rows = [
         np.random.default_rng([*hashlib.sha256(word.encode()).digest()]).normal(size=FEATURES)
         for word in words
     ]
     return torch.tensor(
-        [[1, *features, position] for position, features in enumerate(drawn)], dtype=torch.float32
+        [[1, *features, position] for position, features in enumerate(rows)], dtype=torch.float32
     )
 
 
@@ -93,16 +93,16 @@ def descent(tokens: Tensor, n_experts: int, k: int, skew: float) -> list[Tensor]
             n_experts
         )  # each expert is liked less than the one before
         weight[:, -1] = 0  # the position
-    seen = tokens.clone()
-    seen[:, -1] = 0
-    kept = [weight.detach().clone()]
+    inputs = tokens.clone()
+    inputs[:, -1] = 0
+    weights = [weight.detach().clone()]
     for _ in STEPS[1:]:
-        _, chosen, probs = router(seen)
+        _, chosen, probs = router(inputs)
         (gradient,) = torch.autograd.grad(moe.load_balancing_loss(probs, chosen), weight)
         with torch.no_grad():
             weight -= RATE * gradient
-        kept.append(weight.detach().clone())
-    return kept
+        weights.append(weight.detach().clone())
+    return weights
 
 
 @app.class_definition
@@ -135,7 +135,7 @@ def routed(tokens: Tensor, weight: Tensor, k: int, capacity_factor: float) -> Ro
     taken: list[list[int]] = [[] for _ in layer.experts]
     for positions, expert in zip(taken, layer.experts, strict=True):
         expert.register_forward_pre_hook(
-            lambda _, given, positions=positions: positions.extend(given[0][:, -1].int().tolist())
+            lambda _, inputs, positions=positions: positions.extend(inputs[0][:, -1].int().tolist())
         )
     # How many fit: so many of these tokens an expert takes if all want it.
     layer.router.w_r.weight.zero_()
@@ -160,13 +160,13 @@ def lines(words: list[str], routes: Routes) -> str:
     slot = min(150 / len(words), 18)
     up = [height * (index + 0.5) / len(words) for index in range(len(words))]
     down = [height * (index + 0.5) / n_experts for index in range(n_experts)]
-    drawn = []
+    shapes = []
     for token, (experts, weights) in enumerate(
         zip(routes.chosen.tolist(), routes.weights.tolist(), strict=True)
     ):
         for expert, weight in zip(experts, weights, strict=True):
             kind = f"hue-{expert % 6}" if token in routes.taken[expert] else "dropped"
-            drawn.append(
+            shapes.append(
                 f'<path class="route {kind}" stroke-width="{1 + 3 * weight:.2f}" '
                 f'd="M{across + 5},{up[token]:.1f} C{across + 80},{up[token]:.1f} '
                 f'{begin - 75},{down[expert] + 5:.1f} {begin - 4},{down[expert] + 5:.1f}"/>'
@@ -174,23 +174,23 @@ def lines(words: list[str], routes: Routes) -> str:
     for token, word in enumerate(words):
         shown = word if len(word) <= LETTERS else f"{word[:LETTERS]}…"
         kind = "lost" if token in routes.lost else ""
-        drawn.append(
+        shapes.append(
             f'<text class="{kind}" x="{across}" y="{up[token] + 4:.1f}" text-anchor="end">'
             f"{escape(shown)}</text>"
         )
     for expert, (taken, chose) in enumerate(zip(routes.taken, counts(routes), strict=True)):
-        drawn.append(f'<text x="{begin}" y="{down[expert] - 6:.1f}">expert {expert}</text>')
-        for place in range(max(routes.room, chose)):
-            kind = "free" if place < routes.room else "over"
-            kind = f"hue-{expert % 6}" if place < len(taken) else kind
-            drawn.append(
-                f'<rect class="{kind}" x="{begin + place * slot:.1f}" y="{down[expert]:.1f}" '
+        shapes.append(f'<text x="{begin}" y="{down[expert] - 6:.1f}">expert {expert}</text>')
+        for position in range(max(routes.room, chose)):
+            kind = "free" if position < routes.room else "over"
+            kind = f"hue-{expert % 6}" if position < len(taken) else kind
+            shapes.append(
+                f'<rect class="{kind}" x="{begin + position * slot:.1f}" y="{down[expert]:.1f}" '
                 f'width="{slot - 2:.1f}" height="11"/>'
             )
     says = f"{len(words)} tokens and the experts that they choose: the table has the numbers"
     return (
         f'<svg class="routes" viewBox="0 -2 445 {height + 4}" role="img" aria-label="{says}">'
-        f"{''.join(drawn)}</svg>"
+        f"{''.join(shapes)}</svg>"
     )
 
 
@@ -231,16 +231,16 @@ def picture(parts, text: str, tokens: Tensor, weight: Tensor, k: int, capacity_f
     some = (
         f"The first {MAX_TOKENS} of {len(words):,}" if len(words) > MAX_TOKENS else f"{len(tokens)}"
     )
-    told = [f"{some} tokens make {choices} assignments."]
+    sentences = [f"{some} tokens make {choices} assignments."]
     if dropped:
-        told.append(
+        sentences.append(
             f"{dropped} {'is' if dropped == 1 else 'are'} dropped because the expert is full (dashed)."
         )
     if routes.lost:
-        one = len(routes.lost) == 1
-        told.append(
-            f"{len(routes.lost)} {'token is' if one else 'tokens are'} processed by no expert: "
-            f"{'its' if one else 'their'} output is 0."
+        is_single = len(routes.lost) == 1
+        sentences.append(
+            f"{len(routes.lost)} {'token is' if is_single else 'tokens are'} processed by no expert: "
+            f"{'its' if is_single else 'their'} output is 0."
         )
     room = f"{routes.room} = ⌈{capacity_factor:g} · {choices} / {n_experts}⌉"
     numbers = facts(
@@ -252,7 +252,7 @@ def picture(parts, text: str, tokens: Tensor, weight: Tensor, k: int, capacity_f
         }
     )
     return (
-        f'<p class="happens">{" ".join(told)}</p><div class="routed">'
+        f'<p class="happens">{" ".join(sentences)}</p><div class="routed">'
         f"<div>{lines(words[:MAX_TOKENS], routes)}</div><div>{shares(routes)}{numbers}</div></div>"
     )
 

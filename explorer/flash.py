@@ -88,9 +88,9 @@ def _(answers):
 @app.function
 def vectors(length: int, draw: int) -> Tensor:
     """Queries, keys and values, `(3, length, WIDTH)`: always the same ones of a number."""
-    drawn = torch.randn(3, length, WIDTH, generator=torch.Generator().manual_seed(draw))
-    drawn[0] *= SPREAD
-    return drawn
+    inputs = torch.randn(3, length, WIDTH, generator=torch.Generator().manual_seed(draw))
+    inputs[0] *= SPREAD
+    return inputs
 
 
 @app.class_definition
@@ -213,17 +213,17 @@ def grid(tiles: list[Tile], at: int, length: int) -> str:
             f'width="{width:.1f}" height="{height:.1f}"/>'
         )
 
-    def strip(taken: slice, done: int, place: str) -> str:
+    def strip(taken: slice, done: int, attributes: str) -> str:
         kinds = ["done"] * done + [""] * (length - done)
         kinds[taken] = ["taken"] * (taken.stop - taken.start)
         return "".join(
-            f'<rect class="{kind}" {place.format(f"{edge + one * side:.1f}")}/>'
-            for one, kind in enumerate(kinds)
+            f'<rect class="{kind}" {attributes.format(f"{edge + step * side:.1f}")}/>'
+            for step, kind in enumerate(kinds)
         )
 
     upright = f'y="{{}}" width="12" height="{side:.1f}"'
     finished = length if at + 1 == len(tiles) else now.rows.start
-    drawn = [
+    shapes = [
         '<defs><pattern id="never" width="6" height="6" patternUnits="userSpaceOnUse">'
         '<path d="M0,6 L6,0"/></pattern></defs>',
         strip(now.columns, 0, f'x="{{}}" y="6" height="12" width="{side:.1f}"'),
@@ -232,18 +232,18 @@ def grid(tiles: list[Tile], at: int, length: int) -> str:
         square("never", slice(0, length), slice(0, length)),
     ]
     for index, tile in enumerate(tiles):
-        drawn.append(square("done" if index < at else "", tile.rows, tile.columns))
+        shapes.append(square("done" if index < at else "", tile.rows, tile.columns))
         for row, column in tile.scores.isinf().nonzero().tolist():
             row, column = tile.rows.start + row, tile.columns.start + column
-            drawn.append(square("never", slice(row, row + 1), slice(column, column + 1)))
+            shapes.append(square("never", slice(row, row + 1), slice(column, column + 1)))
     for (row, column), weight in np.ndenumerate(now.weights.numpy()):
         row, column = now.rows.start + row, now.columns.start + column
         style = f'style="--share:{100 * weight:.0f}%"'
-        drawn.append(square("cell", slice(row, row + 1), slice(column, column + 1), style))
-    drawn.append(square("frame", now.rows, now.columns))
+        shapes.append(square("cell", slice(row, row + 1), slice(column, column + 1), style))
+    shapes.append(square("frame", now.rows, now.columns))
     says = f"{numbered('query', now.rows)} against {numbered('key', now.columns)}"
     return (
-        f'<svg class="tiles" viewBox="0 0 352 346" role="img" aria-label="{says}">{"".join(drawn)}'
+        f'<svg class="tiles" viewBox="0 0 352 346" role="img" aria-label="{says}">{"".join(shapes)}'
         '<text x="26" y="342">left: Q; above: K and V; right: O</text></svg>'
     )
 
@@ -302,11 +302,11 @@ def picture(parts, inputs: Tensor, tiles: list[Tile], at: int, block: int, causa
         tile.scores.isinf().any()
     )  # keys that the tile's queries may not see: at their end
     output, apart = compared(parts, inputs, tile.rows, met, block, later)
-    held = {"tile": tile.scores, "m": tile.highest, "ℓ": tile.total, "O": tile.mixed}
-    counts = ", ".join(f"{name} {one.numel()}" for name, one in held.items())
+    stored = {"tile": tile.scores, "m": tile.highest, "ℓ": tile.total, "O": tile.mixed}
+    counts = ", ".join(f"{name} {tensor.numel()}" for name, tensor in stored.items())
     _, weights = attention(*inputs)
     told_of = {
-        "held besides Q, K, V": f"{sum(one.numel() for one in held.values())} numbers: {counts}",
+        "held besides Q, K, V": f"{sum(tensor.numel() for tensor in stored.values())} numbers: {counts}",
         "ordinary attention holds": f"{weights.numel()} weights",
         "step 6 differs from it by at most": f"{apart:.0e}",
     }

@@ -30,13 +30,13 @@ WRITTEN = {
 
 def formula(latex: str, display: str = "inline") -> str:
     """Return a formula in MathML, with primes, bars, signs and spaces as TeX sets them."""
-    written = convert(latex, display=display)
+    markup = convert(latex, display=display)
     for converted, instead in WRITTEN.items():
-        written = written.replace(converted, instead)
+        markup = markup.replace(converted, instead)
     for pattern, instead in (
         (PRIMED, r"<mrow>\1<mo>&#x02032;</mo></mrow>"),
         (SIGN, r'\1<mo form="prefix">\2</mo>'),
         (APPLIED, r'\1<mspace width="0.167em"/>'),
     ):
-        written = pattern.sub(instead, written)
-    return written
+        markup = pattern.sub(instead, markup)
+    return markup

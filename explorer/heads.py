@@ -49,14 +49,14 @@ def _():
 def _(model):
     controls = page.Controls()
     sentence = controls.text("sentence", "English sentence", SENTENCE)
-    drawn = controls.choice(
+    line_choice = controls.choice(
         "head", "draw the lines of head", (ALL, *map(str, HEADS)), str(MISSED.number)
     )
-    _names = [f"{place.kind}, {place.layer}" for place in model.attentions]
+    _names = [f"{sublayer.kind}, {sublayer.layer}" for sublayer in model.attentions]
     _first = list(model.attentions).index(MISSED.place)
     board = controls.widget(HeadBoard(_names, len(HEADS), _first, MISSED.number), "place", "on")
-    mo.vstack([page.beside(sentence, drawn), board])
-    return board, drawn, sentence
+    mo.vstack([page.beside(sentence, line_choice), board])
+    return board, line_choice, sentence
 
 
 # --- What is computed -----------------------------------------------------------------------------
@@ -106,38 +106,40 @@ def whole_of(model: Trained, sentence: str) -> Whole | None:
 
 
 @app.function
-def now_of(model: Trained, sentence: str, whole: Whole, off: Collection[Head]) -> Now:
+def now_of(model: Trained, sentence: str, full: Whole, off: Collection[Head]) -> Now:
     """What does depend on them."""
     return Now(
         model.translation(sentence, off),
-        model.losses(sentence, whole.translation, off),
+        model.losses(sentence, full.translation, off),
         model.maps(sentence, off),
     )
 
 
 @app.cell
 def _(model, sentence):
-    whole = whole_of(model, sentence.value)
-    return (whole,)
+    full = whole_of(model, sentence.value)
+    return (full,)
 
 
 @app.cell
-def _(board, model, whole):
-    _costs = whole.costs if whole else {}
+def _(board, full, model):
+    _costs = full.costs if full else {}
     board.costs = [
-        [_costs[Head(place, number)] for number in HEADS] for place in model.attentions if _costs
+        [_costs[Head(sublayer, number)] for number in HEADS]
+        for sublayer in model.attentions
+        if _costs
     ]
     return
 
 
 @app.cell
-def _(board, model, sentence, whole):
+def _(board, full, model, sentence):
     off = [
         head
         for head, switch in zip(model.heads, board.on.replace("-", ""), strict=True)
         if switch == "0"
     ]
-    now = whole and now_of(model, sentence.value, whole, off)
+    now = full and now_of(model, sentence.value, full, off)
     return now, off
 
 
@@ -146,39 +148,39 @@ def _(board, model, sentence, whole):
 
 @app.function
 def picture(
-    whole: Whole, now: Now, place: AttentionLayer, heads: Sequence[int], off: Collection[Head]
+    full: Whole, now: Now, sublayer: AttentionLayer, heads: Sequence[int], off: Collection[Head]
 ) -> str:
     """What the heads of an attention look at and what comes out, with some heads off."""
-    seen = fitted(now.maps[place], place)
-    silent = {head.number for head in off if head.place == place}
-    parts = lines(seen, heads), maps(seen, heads, silent), tokens(whole, now)
+    attention = fitted(now.maps[sublayer], sublayer)
+    silent = {head.number for head in off if head.place == sublayer}
+    parts = lines(attention, heads), maps(attention, heads, silent), tokens(full, now)
     return (
-        f"{answers(whole, now, len(off))}"
+        f"{answers(full, now, len(off))}"
         f'<div class="three">{"".join(f"<div>{part}</div>" for part in parts)}</div>'
     )
 
 
 @app.function
-def answers(whole: Whole, now: Now, off: int) -> str:
+def answers(full: Whole, now: Now, off: int) -> str:
     """The translation with all heads, and the one with some off, its other words marked."""
     words = now.translation.split()
-    alike = difflib.SequenceMatcher(None, whole.translation.split(), words, autojunk=False)
+    alike = difflib.SequenceMatcher(None, full.translation.split(), words, autojunk=False)
     same = {block.b + step for block in alike.get_matching_blocks() for step in range(block.size)}
     marked = " ".join(
-        escape(word) if place in same else f"<mark>{escape(word)}</mark>"
-        for place, word in enumerate(words)
+        escape(word) if index in same else f"<mark>{escape(word)}</mark>"
+        for index, word in enumerate(words)
     )
     heads = "head" if off == 1 else "heads"
     return (
-        f'<dl class="facts"><div><dt>with all heads</dt><dd>{escape(whole.translation)}</dd></div>'
+        f'<dl class="facts"><div><dt>with all heads</dt><dd>{escape(full.translation)}</dd></div>'
         f"<div><dt>with {off or 'no'} {heads} off</dt><dd>{marked}</dd></div></dl>"
     )
 
 
 @app.function
-def tokens(whole: Whole, now: Now) -> str:
+def tokens(full: Whole, now: Now) -> str:
     """What each token of the whole model's translation costs, with all heads and now."""
-    before, after = whole.losses, now.losses
+    before, after = full.losses, now.losses
     both = [*zip(before.each, after.each, strict=True), (before.mean, after.mean)]
     names = [*before.tokens, "mean"]
     return cells(
@@ -187,26 +189,35 @@ def tokens(whole: Whole, now: Now) -> str:
 
 
 @app.function
-def fitted(seen: AttentionMap, place: AttentionLayer) -> AttentionMap:
+def fitted(attention: AttentionMap, sublayer: AttentionLayer) -> AttentionMap:
     """As much as is drawn. In the decoder a row is named by the token read and the one written after it."""
-    rows = seen.rows
-    if place.kind != ENCODER:
-        rows = [f"{read} → {said}" for read, said in zip(rows, [*rows[1:], "<end>"], strict=True)]
+    rows = attention.rows
+    if sublayer.kind != ENCODER:
+        rows = [
+            f"{read} → {next_token}"
+            for read, next_token in zip(rows, [*rows[1:], "<end>"], strict=True)
+        ]
     return AttentionMap(
-        seen.title,
-        seen.weights[:, :MAX_TOKENS, :MAX_TOKENS],
+        attention.title,
+        attention.weights[:, :MAX_TOKENS, :MAX_TOKENS],
         rows[:MAX_TOKENS],
-        seen.columns[:MAX_TOKENS],
+        attention.columns[:MAX_TOKENS],
     )
 
 
 @app.cell
-def _(board, drawn, model, now, off, sentence, whole):
+def _(board, full, line_choice, model, now, off, sentence):
     def _draw() -> str:
-        if whole is None:
+        if full is None:
             return f'<p role="alert">{escape(refusal(model, sentence.value))}</p>'
-        place = list(model.attentions)[board.place]
-        return picture(whole, now, place, HEADS if drawn.value == ALL else [int(drawn.value)], off)
+        sublayer = list(model.attentions)[board.place]
+        return picture(
+            full,
+            now,
+            sublayer,
+            HEADS if line_choice.value == ALL else [int(line_choice.value)],
+            off,
+        )
 
     page.shown(_draw)
     return

@@ -91,7 +91,7 @@ def live(runner: Runner, begun, runs: list[CopyRun]) -> str:
     try:
         run = begun()
         if run not in runs:
-            runs[:] = [*[one for one in runs if one.step >= COMPARED][-1:], run]
+            runs[:] = [*[old for old in runs if old.step >= COMPARED][-1:], run]
         if runner.running:
             run.advance()
         step, ended = run.step, run.ended
@@ -105,7 +105,7 @@ def picture(run: CopyRun, before: CopyRun | None = None) -> str:
     """Its rate, loss and gradients over the steps; what it copies, and where it looks meanwhile."""
     norm = f"{run.norms[-1]:.3g}" if run.norms else "none yet"
     rate = run.rates[min(run.step, len(run.rates) - 1)]
-    told = facts(
+    summary = facts(
         {
             "step": f"{run.step} of {len(run.rates)}",
             "next learning rate": f"{rate:.2g}",
@@ -113,9 +113,7 @@ def picture(run: CopyRun, before: CopyRun | None = None) -> str:
             "gradient's norm": norm,
         }
     )
-    return (
-        f'<div aria-live="off">{beside(strips(run, before), told + copied(run) + looks(run))}</div>'
-    )
+    return f'<div aria-live="off">{beside(strips(run, before), summary + copied(run) + looks(run))}</div>'
 
 
 @app.function
@@ -124,8 +122,8 @@ def strips(run: CopyRun, before: CopyRun | None) -> str:
 
     both = [run, before] if before else [run]
 
-    def losses(one: CopyRun) -> list[tuple[int, float]]:
-        return [(EVERY * index, loss) for index, loss in enumerate(one.losses)]
+    def losses(copy_run: CopyRun) -> list[tuple[int, float]]:
+        return [(EVERY * index, loss) for index, loss in enumerate(copy_run.losses)]
 
     def steps(numbers: list[float]) -> list[tuple[int, float]]:
         return list(enumerate(numbers, start=1))
@@ -133,21 +131,21 @@ def strips(run: CopyRun, before: CopyRun | None) -> str:
     def past(lines: list[list[tuple[int, float]]]) -> dict[str, list[tuple[int, float]]]:
         return dict(zip(("line hue-0", "before"), lines, strict=False))
 
-    rates = past([steps(one.rates) for one in both])
+    rates = past([steps(copy_run.rates) for copy_run in both])
     rates = {"planned": rates["line hue-0"], **rates, "line hue-0": steps(run.rates[: run.step])}
     # The rate's scale ends at a power of ten, so that its curve is seen to move with the factor.
-    highest = max(rate for one in both for rate in one.rates)
+    highest = max(rate for copy_run in both for rate in copy_run.rates)
     decade = 10.0 ** math.ceil(math.log10(highest)) if highest > 0 else 1.0
-    drawn = [
+    shapes = [
         strip(0, "learning rate", rates, decade),
         strip(
             1,
             "loss on new sequences, −ln p",
-            past([losses(one) for one in both]),
+            past([losses(copy_run) for copy_run in both]),
             GUESS,
             GUESS,
         ),
-        strip(2, "norm of the gradient", past([steps(one.norms) for one in both]), 1),
+        strip(2, "norm of the gradient", past([steps(copy_run.norms) for copy_run in both]), 1),
     ]
     end = 3 * HIGH
     ticks = "".join(
@@ -161,7 +159,7 @@ def strips(run: CopyRun, before: CopyRun | None) -> str:
     says = f"Learning rate, loss and norm of the gradient at each of {STEPS} steps, up to step {run.step}"
     return (
         f'<svg class="curves strips" viewBox="0 0 {WIDE} {end + 34}" role="img" aria-label="{says}">'
-        f"{mark}{''.join(drawn)}{ticks}"
+        f"{mark}{''.join(shapes)}{ticks}"
         f'<text x="{(LEFT + WIDE - RIGHT) / 2:g}" y="{end + 29}" text-anchor="middle">optimizer step</text>'
         f"</svg>{dashes}"
     )
@@ -175,7 +173,7 @@ def across(step: int) -> str:
 
 @app.function
 def strip(
-    place: int,
+    row: int,
     name: str,
     lines: dict[str, list[tuple[int, float]]],
     least: float,
@@ -184,13 +182,13 @@ def strip(
     """Curves of one kind: their heights at each step.
 
     Args:
-        place: which strip it is, counted from above.
+        row: which strip it is, counted from above.
         name: what is drawn.
         lines: the points of each line, by its class.
         least: the scale goes from 0 to this at least, and to the largest height.
         level: a height to compare with, that of guessing.
     """
-    floor, room = (place + 1) * HIGH - 6, HIGH - 30
+    floor, room = (row + 1) * HIGH - 6, HIGH - 30
     finite = {
         kind: [(step, height) for step, height in points if math.isfinite(height)]
         for kind, points in lines.items()
@@ -200,18 +198,18 @@ def strip(
     def up(height: float) -> str:
         return f"{floor - height / high * room:.1f}"
 
-    drawn = "".join(
+    shapes = "".join(
         f'<polyline class="{kind}" points="'
         f'{" ".join(f"{across(step)},{up(height)}" for step, height in points)}"/>'
         for kind, points in finite.items()
     )
     if level is not None:
-        drawn += (
+        shapes += (
             f'<line class="level" x1="{LEFT}" x2="{WIDE - RIGHT}" y1="{up(level)}" y2="{up(level)}"/>'
             f'<text x="{WIDE - RIGHT}" y="{float(up(level)) - 3:g}" text-anchor="end">guessing</text>'
         )
     return (
-        f'<path class="axis" d="M{LEFT},{floor - room} V{floor} H{WIDE - RIGHT}"/>{drawn}'
+        f'<path class="axis" d="M{LEFT},{floor - room} V{floor} H{WIDE - RIGHT}"/>{shapes}'
         f'<text class="title" x="{LEFT + 6}" y="{floor - room - 8}">{escape(name)}</text>'
         f'<text x="{LEFT - 5}" y="{floor - room + 9}" text-anchor="end">{high:.2g}</text>'
         f'<text x="{LEFT - 5}" y="{floor}" text-anchor="end">0</text>'
@@ -221,15 +219,15 @@ def strip(
 @app.function
 def copied(run: CopyRun) -> str:
     """What it was given, and what it says, the wrong symbols marked."""
-    said = " ".join(
-        str(symbol) if symbol == given else f"<mark>{symbol}</mark>"
-        for symbol, given in zip(run.said, run.source, strict=True)
+    output = " ".join(
+        str(symbol) if symbol == expected else f"<mark>{symbol}</mark>"
+        for symbol, expected in zip(run.said, run.source, strict=True)
     )
     pairs = list(zip(run.said, run.source, strict=True))[1:]  # the first symbol is always the same
-    right = sum(symbol == given for symbol, given in pairs)
+    right = sum(symbol == expected for symbol, expected in pairs)
     return (
         f'<p class="copied"><span>source</span> <code>{" ".join(map(str, run.source))}</code><br>'
-        f"<span>output</span> <code>{said}</code> <small>{right} of {len(pairs)} right</small></p>"
+        f"<span>output</span> <code>{output}</code> <small>{right} of {len(pairs)} right</small></p>"
     )
 
 
@@ -238,19 +236,19 @@ def looks(run: CopyRun) -> str:
     """The decoder's attention to the source, a square of cells for each head."""
     read, source = run.source[:-1], run.source
     across_all, down = CELL * (len(source) + 2), CELL * len(read)
-    drawn = []
+    shapes = []
     for head, weights in enumerate(run.weights.tolist()):
         x = CELL + head * across_all
-        drawn.append(f'<text x="{x}" y="12">head {head + 1}</text>')
+        shapes.append(f'<text x="{x}" y="12">head {head + 1}</text>')
         for row, line in enumerate(weights):
             y = 36 + CELL * row
-            drawn.append(f'<text x="{x - 6}" y="{y + 16}" text-anchor="end">{read[row]}</text>')
-            drawn += [
+            shapes.append(f'<text x="{x - 6}" y="{y + 16}" text-anchor="end">{read[row]}</text>')
+            shapes += [
                 f'<rect x="{x + CELL * column}" y="{y}" width="{CELL - 1}" height="{CELL - 1}" '
                 f'fill-opacity="{0.06 + 0.94 * weight if math.isfinite(weight) else 0:.2f}"/>'
                 for column, weight in enumerate(line)
             ]
-        drawn += [
+        shapes += [
             f'<text x="{x + CELL * column + CELL / 2:g}" y="30" text-anchor="middle">{symbol}</text>'
             for column, symbol in enumerate(source)
         ]
@@ -259,7 +257,7 @@ def looks(run: CopyRun) -> str:
         '<p class="caption">Cross-attention: a row for each target token, a column for each source token. To '
         "predict the next token, it must attend one position to the right.</p>"
         f'<svg class="curves looks-at" viewBox="0 0 {2 * across_all} {down + 38}" role="img" '
-        f'aria-label="{says}">{"".join(drawn)}</svg>'
+        f'aria-label="{says}">{"".join(shapes)}</svg>'
     )
 
 

@@ -102,23 +102,23 @@ def _(controls, model):
 
 @app.cell
 def _(heads, layers, model, width):
-    asked = MODELS.get(model.value) or of_sizes(layers.value, heads.value, width.value)
-    return (asked,)
+    config = MODELS.get(model.value) or of_sizes(layers.value, heads.value, width.value)
+    return (config,)
 
 
 @app.cell
-def _(asked, controls):
+def _(config, controls):
     length = controls.slider(
-        "length", "tokens per sequence", lengths(asked), min(asked.context, OPENING)
+        "length", "tokens per sequence", lengths(config), min(config.context, OPENING)
     )
-    kv_heads = controls.slider("kv_heads", "key/value heads", divisors(asked), published(asked))
+    kv_heads = controls.slider("kv_heads", "key/value heads", divisors(config), published(config))
     page.beside(length, kv_heads)
     return kv_heads, length
 
 
 @app.cell
-def _(asked, kv_heads):
-    weights = parameters(asked, kv_heads.value)
+def _(config, kv_heads):
+    weights = parameters(config, kv_heads.value)
     return (weights,)
 
 
@@ -165,11 +165,11 @@ def parameters(config: GPTConfig | LLaMAConfig, kv_heads: int) -> int:
             changed = replace(changed, n_kv_heads=kv_heads)
         with torch.device("meta"):  # shapes without numbers
             model = GPT(changed) if isinstance(changed, GPTConfig) else LLaMA(changed)
-        return sum(one.numel() for one in model.parameters())
+        return sum(parameter.numel() for parameter in model.parameters())
 
     # All blocks are alike. To make 126 of them takes seconds.
-    one = counted(1)
-    return one + (config.n_layers - 1) * (counted(2) - one)
+    one_layer = counted(1)
+    return one_layer + (config.n_layers - 1) * (counted(2) - one_layer)
 
 
 @app.function
@@ -197,13 +197,13 @@ def said(size: float) -> str:
 @app.function
 def bars(rows: dict[str, int], caption: str, most: int, now: str | None = None) -> str:
     """Sizes as bars, of which one that is `most` is longest; the row that holds `now` is marked."""
-    drawn = "".join(
+    body = "".join(
         f'<tr class="{"now" if name == now else ""}"><th scope="row">{escape(name)}</th>'
         f'<td class="bar"><span style="width:{100 * size / most:.2f}%"></span></td>'
         f'<td class="number">{said(size)}</td></tr>'
         for name, size in rows.items()
     )
-    return f'<table class="bars sizes"><caption>{escape(caption)}</caption><tbody>{drawn}</tbody></table>'
+    return f'<table class="bars sizes"><caption>{escape(caption)}</caption><tbody>{body}</tbody></table>'
 
 
 @app.function
@@ -221,13 +221,13 @@ def filled(config: GPTConfig | LLaMAConfig, kv_heads: int, length: int) -> str:
     """One layer's keys and values: what is stored, of all heads and all tokens that the model can read."""
     width, height = 250, 110
     across, down = width * length / config.context, height * kv_heads / config.n_heads
-    drawn = []
+    shapes = []
     for x, name in ((24, "K"), (306, "V")):
-        drawn += [
+        shapes += [
             f'<rect x="{x + shift}" y="{32 - shift}" width="{width}" height="{height}"/>'
             for shift in (12, 8, 4, 0)  # the layers behind it
         ]
-        drawn.append(
+        shapes.append(
             f'<rect class="stored" x="{x}" y="32" width="{max(across, 2):.1f}" height="{max(down, 2):.1f}"/>'
             f'<text x="{x - 16}" y="{32 + height / 2 + 5}">{name}</text>'
             f'<text x="{x}" y="160">{length:,} of {config.context:,} tokens →</text>'
@@ -235,7 +235,7 @@ def filled(config: GPTConfig | LLaMAConfig, kv_heads: int, length: int) -> str:
     heads = f"{kv_heads} of {config.n_heads} heads ↓"
     says = f"one of {config.n_layers} layers: {heads.removesuffix(' ↓')}, {length:,} tokens"
     return (
-        f'<svg class="cached" viewBox="0 0 574 166" role="img" aria-label="{says}">{"".join(drawn)}'
+        f'<svg class="cached" viewBox="0 0 574 166" role="img" aria-label="{says}">{"".join(shapes)}'
         f'<text x="24" y="14">one of {config.n_layers} layers, {heads}</text></svg>'
     )
 
@@ -272,7 +272,7 @@ def picture(
         "bytes each": DTYPES[dtype].itemsize,
     }
     outgrown = model * texts // total + 1
-    told = facts(
+    summary = facts(
         {
             "per token": said(total / texts / length),
             "per sequence": said(total / texts),
@@ -283,7 +283,7 @@ def picture(
         bars({"weights": model, "cache": total}, "In memory", max(model, total), "cache")
         + filled(config, kv_heads, length)
         + product(factors, total)
-        + told
+        + summary
         + bars(by_dtype, f"The cache with other dtypes {scale}", most, dtype),
         bars(by_length, f"The cache with other sequence lengths {scale}", most, f"{length:,}")
         + bars(
@@ -296,9 +296,9 @@ def picture(
 
 
 @app.cell
-def _(asked, dtype, kv_heads, length, texts, weights):
+def _(config, dtype, kv_heads, length, texts, weights):
     page.shown(
-        lambda: picture(asked, weights, kv_heads.value, texts.value, length.value, dtype.value)
+        lambda: picture(config, weights, kv_heads.value, texts.value, length.value, dtype.value)
     )
     return
 

@@ -51,10 +51,10 @@ class Controls:
 
     def slider(self, name: str, label: str, steps: Sequence[float], value: float) -> Any:
         """A number, one of some steps."""
-        kept = self._kept(name, value)
+        stored = self._kept(name, value)
         return mo.ui.slider(
             steps=list(steps),
-            value=kept if kept in steps else value,
+            value=stored if stored in steps else value,
             label=label,
             show_value=True,
             on_change=self._keep(name),
@@ -70,10 +70,10 @@ class Controls:
         forgets: Sequence[str] = (),
     ) -> Any:
         """One of some words; the next choice resets the controls that it `forgets`."""
-        kept = self._address.get(name, value)  # as it is: one of the words may be a number
+        stored = self._address.get(name, value)  # as it is: one of the words may be a number
         return mo.ui.dropdown(
             list(options),
-            value=kept if kept in options else value,
+            value=stored if stored in options else value,
             label=label,
             on_change=self._keep(name, forgets),
             allow_select_none=False,
@@ -81,10 +81,10 @@ class Controls:
 
     def one_of(self, name: str, label: str, options: Sequence[str], value: str) -> Any:
         """One of a few words that are all seen: what a page shows of several things."""
-        kept = self._address.get(name, value)
+        stored = self._address.get(name, value)
         return mo.ui.radio(
             list(options),
-            value=kept if kept in options else value,
+            value=stored if stored in options else value,
             label=label,
             inline=True,
             on_change=self._keep(name),
@@ -92,14 +92,14 @@ class Controls:
 
     def switch(self, name: str, label: str, value: bool = False) -> Any:
         """On or off."""
-        kept = self._kept(name, value)
-        return mo.ui.switch(value=kept is True, label=label, on_change=self._keep(name))
+        stored = self._kept(name, value)
+        return mo.ui.switch(value=stored is True, label=label, on_change=self._keep(name))
 
     def text(self, name: str, label: str, value: str) -> Any:
         """Words, taken when the field is left or Enter is pressed."""
-        kept = self._address.get(name)  # as it is: a sentence may be a number
+        stored = self._address.get(name)  # as it is: a sentence may be a number
         return mo.ui.text(
-            value=kept if isinstance(kept, str) else value,
+            value=stored if isinstance(stored, str) else value,
             label=label,
             on_change=self._keep(name),
             full_width=True,
@@ -116,8 +116,8 @@ class Controls:
 
     def move(self, name: str, by: int, steps: Sequence[float], value: float) -> float:
         """For a button that moves a slider, which then has to be made again: the step where it begins."""
-        kept = self._kept(name, value)
-        now = steps.index(kept if kept in steps else value)
+        stored = self._kept(name, value)
+        now = steps.index(stored if stored in steps else value)
         moved = steps[min(max(now + by, 0), len(steps) - 1)]
         self._keep(name)(moved)
         return moved
@@ -183,7 +183,7 @@ def shown(draw: Callable[[], str], using: Any = None) -> mo.Html:
         using: the parts that it computes with, if they may be a learner's.
     """
     try:
-        drawn = draw()
+        content = draw()
     except Failed as failure:
         heading = (
             "There is nothing to draw yet."
@@ -195,18 +195,18 @@ def shown(draw: Callable[[], str], using: Any = None) -> mo.Html:
             f"<pre>{escape(str(failure))}</pre>"
             "<p>Save your file, then move any control: it is called again.</p></div>"
         )
-    return mo.Html(f'<div class="drawn" aria-live="polite">{_compared(using)}{drawn}</div>')
+    return mo.Html(f'<div class="drawn" aria-live="polite">{_compared(using)}{content}</div>')
 
 
 def _compared(using: Any) -> str:
     if not isinstance(using, LearnerParts):
         return ""
-    told = ", ".join(
+    differences = ", ".join(
         f"<code>{escape(name)}</code> "
         + (f"differs from the reference by up to {apart:.3g}" if apart > 1e-5 else "is right here")
         for name, apart in using.apart.items()
     )
-    return f'<p class="compared">Yours: {told}.</p>'
+    return f'<p class="compared">Yours: {differences}.</p>'
 
 
 def beside(*controls: Any) -> mo.Html:

@@ -84,16 +84,16 @@ def _days(topic: Topic) -> str:
 def _day(request: Request) -> Response:
     """The day's lesson: a page of the site where that is built."""
     number = request.path_params["number"]
-    found = next((day for day in DAYS if day.number == number), None)
-    if found is None:
+    chosen = next((day for day in DAYS if day.number == number), None)
+    if chosen is None:
         return HTMLResponse(f"<p>There is no day {number}: they are 1 to {LAST_DAY}.</p>", 404)
-    if (SITE / "lessons" / f"{found.stem}.html").exists():
-        return RedirectResponse(f"../site/lessons/{found.stem}.html")
+    if (SITE / "lessons" / f"{chosen.stem}.html").exists():
+        return RedirectResponse(f"../site/lessons/{chosen.stem}.html")
     from explorer.lesson import (
         lesson,  # takes half a second to import, and not every visit leads here
     )
 
-    return HTMLResponse(lesson(found))
+    return HTMLResponse(lesson(chosen))
 
 
 def _note(request: Request) -> Response:

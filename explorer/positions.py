@@ -95,15 +95,15 @@ def clock(hands: dict[str, tuple[float, float]], below: list[str], says: str) ->
         f'<line class="tick" x1="0" y1="-46" x2="0" y2="-50" transform="rotate({30 * hour})"/>'
         for hour in range(12)
     )
-    drawn = "".join(
+    shapes = "".join(
         f'<line class="hand {name}" x1="0" y1="0" x2="{46 * right:.1f}" y2="{-46 * up:.1f}"/>'
         for name, (right, up) in hands.items()
     )
-    told = "".join(f"<div>{escape(line)}</div>" for line in below)
+    caption = "".join(f"<div>{escape(line)}</div>" for line in below)
     return (
         f'<figure class="clock"><svg viewBox="-52 -52 104 104" role="img" aria-label="{escape(says)}">'
-        f'<circle r="50"/>{ticks}{drawn}<circle class="pin" r="2.5"/></svg>'
-        f"<figcaption>{told}</figcaption></figure>"
+        f'<circle r="50"/>{ticks}{shapes}<circle class="pin" r="2.5"/></svg>'
+        f"<figcaption>{caption}</figcaption></figure>"
     )
 
 
@@ -164,24 +164,24 @@ def heat(values: np.ndarray, rows: list[str], marked: int, across: str, says: st
 
 
 @app.function
-def added(parts, place: int, width: int) -> str:
+def added(parts, position: int, width: int) -> str:
     """The sinusoids of a position: as hands of clocks, as a column of the table, and beside the others'."""
     table = parts.positional_encoding(len(PLACES), width)
     clocks = []
     for pair in range(width // 2):
-        sine, cosine = table[place, 2 * pair : 2 * pair + 2]
+        sine, cosine = table[position, 2 * pair : 2 * pair + 2]
         numbers = [f"{2 * pair}: {signed(sine)}", f"{2 * pair + 1}: {signed(cosine)}"]
-        said = f"pair {pair} at position {place}: sine {sine:.2f}, cosine {cosine:.2f}"
-        clocks.append(clock({"place": (sine, cosine)}, numbers, said))
-    likeness = {"": (table @ table[place]).tolist()}
+        label = f"pair {pair} at position {position}: sine {sine:.2f}, cosine {cosine:.2f}"
+        clocks.append(clock({"place": (sine, cosine)}, numbers, label))
+    likeness = {"": (table @ table[position]).tolist()}
     rows = [str(row) for row in range(width)]
-    says = f"the table: {width} features of {len(PLACES)} positions; {place} is framed"
+    says = f"the table: {width} features of {len(PLACES)} positions; {position} is framed"
     return beside(
-        f'<p class="caption">Features of position {place}: sine to the right, cosine upwards</p>'
+        f'<p class="caption">Features of position {position}: sine to the right, cosine upwards</p>'
         f'<div class="clocks">{"".join(clocks)}</div>',
         '<p class="caption">A row for each feature, a column for each position</p>'
-        + heat(table.T, rows, place, "position", says)
-        + curves(PLACES, likeness, "position", f"product with position {place}", place),
+        + heat(table.T, rows, position, "position", says)
+        + curves(PLACES, likeness, "position", f"product with position {position}", position),
     )
 
 
@@ -218,7 +218,7 @@ def turned(parts, query: int, key: int, base: float) -> str:
     }
     distances = range(1 - len(PLACES), len(PLACES))
     apart = [float(queries[max(distance, 0)] @ keys[max(-distance, 0)]) for distance in distances]
-    told = facts(
+    summary = facts(
         {
             "m − n": str(query - key),
             "score, the sum of the products": f"{products.sum():.3f}",
@@ -231,7 +231,7 @@ def turned(parts, query: int, key: int, base: float) -> str:
         f'<span class="swatch key"></span>key at {key}; faint: before the rotation</p>'
         f'<div class="clocks">{"".join(clocks)}</div>'
         + curves(distances, {"rotated": apart}, "distance m − n", "score", query - key),
-        curves(PLACES, moved, elsewhere, "score", min(query, key)) + told,
+        curves(PLACES, moved, elsewhere, "score", min(query, key)) + summary,
     )
 
 
@@ -249,7 +249,7 @@ def priced(parts, heads: int, reader: int, liking: float) -> str:
     rows = [f"{head}: {slope:.2g}" for head, slope in enumerate(slopes, start=1)]
     says = f"weights of {heads} heads on {count} keys; the key at {LIKED} is framed"
     liked = weights[:, LIKED]
-    told = facts(
+    summary = facts(
         {
             "steepest slope": f"{max(slopes):.4g}",
             "flattest slope": f"{min(slopes):.4g}",
@@ -260,7 +260,7 @@ def priced(parts, heads: int, reader: int, liking: float) -> str:
         curves(range(count), lines, "positions back from the query", "added to the score"),
         f'<p class="caption">Weights of the query at {reader}, a row for each head with its slope</p>'
         + heat(weights, rows, LIKED, "position of the key", says)
-        + told,
+        + summary,
     )
 
 

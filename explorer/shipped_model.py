@@ -55,8 +55,8 @@ class Trained:
     def heads(self) -> list[Head]:
         """All of them, attention by attention."""
         return [
-            Head(place, number)
-            for place, attention in self.attentions.items()
+            Head(sublayer, number)
+            for sublayer, attention in self.attentions.items()
             for number in range(1, attention.h + 1)
         ]
 
@@ -73,26 +73,26 @@ class Trained:
     def maps(self, sentence: str, off: Collection[Head] = ()) -> dict[AttentionLayer, AttentionMap]:
         """What every head looks at, in a sentence and in its translation as it comes out now."""
         with self._without(off):
-            seen = self._using.attention(sentence)
-        return dict(zip(self.attentions, seen, strict=True))
+            attention = self._using.attention(sentence)
+        return dict(zip(self.attentions, attention, strict=True))
 
     def losses(self, sentence: str, translation: str, off: Collection[Head] = ()) -> Losses:
         """What the tokens of a given translation cost, the one that ends it included."""
         read = self._words.source.encode(sentence)
-        said = [*self._words.target.encode(translation), END]
-        batch = Batch(torch.tensor([read]), torch.tensor([[START, *said]]), pad=PAD)
+        target = [*self._words.target.encode(translation), END]
+        batch = Batch(torch.tensor([read]), torch.tensor([[START, *target]]), pad=PAD)
         with self._without(off), torch.no_grad():
             model = self._using.model
             states = model(batch.src, batch.tgt, batch.src_mask, batch.tgt_mask)
             log_probs = model.generator(states)[0]  # (T, V)
-        each = -log_probs[range(len(said)), said]  # (T,)
-        return Losses(self._words.target.names(said), each.tolist())
+        each = -log_probs[range(len(target)), target]  # (T,)
+        return Losses(self._words.target.names(target), each.tolist())
 
     def costs(self, sentence: str, translation: str) -> dict[Head, float]:
         """By how much a token of this translation costs more on average, without each head alone."""
-        whole = self.losses(sentence, translation).mean
+        full_loss = self.losses(sentence, translation).mean
         return {
-            head: self.losses(sentence, translation, [head]).mean - whole for head in self.heads
+            head: self.losses(sentence, translation, [head]).mean - full_loss for head in self.heads
         }
 
     @property
@@ -103,8 +103,8 @@ class Trained:
     def _without(self, off: Collection[Head]) -> Iterator[None]:
         """Some heads' outputs are 0, where `w_o` takes those of all heads in."""
         with ExitStack() as stack:
-            for place, attention in self.attentions.items():
-                numbers = [head.number for head in off if head.place == place]
+            for sublayer, attention in self.attentions.items():
+                numbers = [head.number for head in off if head.place == sublayer]
                 if numbers:
                     hook = attention.w_o.register_forward_pre_hook(_silencing(numbers, attention.h))
                     stack.callback(hook.remove)

@@ -81,7 +81,7 @@ def picture(parts, scores: list[float], temperature: float) -> str:
     rows = parts.softmax(np.array(scores) / np.array(TEMPERATURES)[:, None])
     entropy = -sum(p * math.log2(p) for p in now if p > 0)
     lines = {word: rows[:, column].tolist() for column, word in enumerate(WORDS)}
-    told = facts(
+    summary = facts(
         {
             "most likely": f"{WORDS[int(now.argmax())]}, {number(now.max())}",
             "entropy": f"{number(entropy, 2)} of {math.log2(len(WORDS)):.0f} bits",
@@ -89,7 +89,7 @@ def picture(parts, scores: list[float], temperature: float) -> str:
         }
     )
     return beside(
-        bars(WORDS, now.tolist(), f"softmax(scores / {temperature:g})") + told + hundred(now),
+        bars(WORDS, now.tolist(), f"softmax(scores / {temperature:g})") + summary + hundred(now),
         curves(TEMPERATURES, lines, "temperature T", "probability", temperature, math.log),
     )
 

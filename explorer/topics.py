@@ -137,9 +137,9 @@ def topic_of(name: str) -> Topic:
     Raises:
         NoSuchTopic: there is none.
     """
-    found = {topic.name: topic for topic in TOPICS}
-    if name in found:
-        return found[name]
-    near = difflib.get_close_matches(name, found, n=1)
+    by_name = {topic.name: topic for topic in TOPICS}
+    if name in by_name:
+        return by_name[name]
+    near = difflib.get_close_matches(name, by_name, n=1)
     guess = f"Did you mean {near[0]}? " if near else ""
-    raise NoSuchTopic(f"there is no page '{name}'. {guess}There are: {', '.join(found)}")
+    raise NoSuchTopic(f"there is no page '{name}'. {guess}There are: {', '.join(by_name)}")

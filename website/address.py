@@ -19,14 +19,14 @@ CLONE = re.compile(r"^git clone \S.*?(?= transformers )", re.MULTILINE)
 def address() -> str:
     """The address, or nothing."""
     settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
-    found: str = settings["tool"]["site"]["address"]
-    return found
+    value: str = settings["tool"]["site"]["address"]
+    return value
 
 
 def repository(address: str) -> str:
     """OWNER/NAME on GitHub, of what GitHub Pages publishes at an address; nothing for any other address."""
-    found = re.fullmatch(r"https://([\w-]+)\.github\.io/([\w.-]+)/?", address)
-    return f"{found[1]}/{found[2]}" if found else ""
+    match = re.fullmatch(r"https://([\w-]+)\.github\.io/([\w.-]+)/?", address)
+    return f"{match[1]}/{match[2]}" if match else ""
 
 
 def with_address(readme: str, address: str) -> str:

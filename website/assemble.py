@@ -127,8 +127,9 @@ def _drawing() -> str:
 def _replaced() -> str:
     """What the days after the paper put in place of the drawing's parts."""
     rows = [
-        f"| [{one.day}](lessons/{BY_NUMBER[one.day].stem}.ipynb) | {', '.join(one.parts)} | {one.idea} |"
-        for one in replacements()
+        f"| [{entry.day}](lessons/{BY_NUMBER[entry.day].stem}.ipynb) | {', '.join(entry.parts)} "
+        f"| {entry.idea} |"
+        for entry in replacements()
     ]
     return "\n".join(["| day | replaces | with |", "|---|---|---|", *rows]) + "\n"
 
@@ -182,8 +183,8 @@ def _title(note: Path) -> str:
 def _reference() -> Iterator[tuple[str, str]]:
     """A page for each file of the reference, in the order of the days."""
     exercises = [file for day in DAYS for file in day.references]
-    others = sorted(f"variants/{path.name}" for path in ROOT.glob("variants/[!_]*.py"))
-    files = list(dict.fromkeys(exercises + others))
+    rest = sorted(f"variants/{path.name}" for path in ROOT.glob("variants/[!_]*.py"))
+    files = list(dict.fromkeys(exercises + rest))
     for file in files:
         directive = f".. automodule:: {module_of(file)}"
         yield (
@@ -209,8 +210,8 @@ def _explorer() -> str:
 
 def _commands() -> str:
     """Every command's help, as the program itself tells it."""
-    asked = [sys.executable, "-m", "typer", "course.cli", "utils", "docs", "--name", "course"]
-    done = subprocess.run(asked, cwd=ROOT, capture_output=True, text=True, check=True)
+    command = [sys.executable, "-m", "typer", "course.cli", "utils", "docs", "--name", "course"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
     # Its own list of the commands cuts their sentences short, and each has a section below.
-    said = re.sub(r"^\*\*Commands\*\*:.*?(?=^## )", "", done.stdout, flags=re.DOTALL | re.MULTILINE)
-    return html.unescape(said).replace("# `course`", "# Commands", 1)
+    text = re.sub(r"^\*\*Commands\*\*:.*?(?=^## )", "", done.stdout, flags=re.DOTALL | re.MULTILINE)
+    return html.unescape(text).replace("# `course`", "# Commands", 1)

@@ -21,11 +21,11 @@ def build(folder: Path) -> None:
     Raises:
         SystemExit: Sphinx found something wrong, and has said what.
     """
-    source, pages, kept = folder / "source", folder / "html", folder / "doctrees"
-    for old in (source, pages, kept):  # a page that is gone would stay in what was built before
+    source, pages, doctrees = folder / "source", folder / "html", folder / "doctrees"
+    for old in (source, pages, doctrees):  # a page that is gone would stay in what was built before
         shutil.rmtree(old, ignore_errors=True)
     assemble(source)
-    settings = ["-c", HERE, "-d", kept, "-j", "2", "-q", "--fail-on-warning"]
+    settings = ["-c", HERE, "-d", doctrees, "-j", "2", "-q", "--fail-on-warning"]
     gc.disable()  # millions of nodes are made, and hardly any are freed: to look for them takes longer
     try:
         failed = build_main([str(word) for word in (*settings, source, pages)])
@@ -38,6 +38,6 @@ def build(folder: Path) -> None:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(prog="python -m website.build", description=__doc__)
     parser.add_argument("folder", nargs="?", type=Path, default=DEFAULT, help="default: .site")
-    given = parser.parse_args().folder
-    build(given)
-    print(f"The site is in {given / 'html'}: open {given / 'html' / 'index.html'} in a browser.")
+    target = parser.parse_args().folder
+    build(target)
+    print(f"The site is in {target / 'html'}: open {target / 'html' / 'index.html'} in a browser.")

@@ -65,10 +65,10 @@ def _svg() -> Iterator[str]:
         yield from _names(margin, 310, which, "n ×", layer, f"day {day}")
         yield from _names(margin, 531, "src_embed" if which == "encoder" else "tgt_embed")
     for left, boxes in ((ENCODER, EMBEDDING + ENCODER_LAYER), (DECODER, EMBEDDING + DECODER_LAYER)):
-        for place, (name, day, top) in enumerate(boxes):
+        for index, (name, day, top) in enumerate(boxes):
             yield from _box(left, top, name, f"day {day}")
-            if place:
-                below = boxes[place - 1][2]
+            if index:
+                below = boxes[index - 1][2]
                 yield from _arrow(f"M{left + MIDDLE},{below} V{top + BOX_HEIGHT}")
             if name == "SublayerConnection":  # what goes past the sublayer
                 y = below + BOX_HEIGHT + 10

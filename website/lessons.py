@@ -41,15 +41,15 @@ def lesson_page(day: Day) -> nbformat.NotebookNode:
 
 def _predicted(cells: Iterable[nbformat.NotebookNode]) -> Iterator[nbformat.NotebookNode]:
     """Fold the outputs between what is to be predicted and its answer, which is folded already."""
-    said, outputs = "", []
+    text, outputs = "", []
     for cell in cells:
         if cell.cell_type == "code":
             outputs += [cell] if cell.outputs else []
         else:
-            if cell.source.startswith(ANSWER) or "**Predict first" in said:
+            if cell.source.startswith(ANSWER) or "**Predict first" in text:
                 for output in outputs:
                     _tag(output, "hide-output")
-            said, outputs = cell.source, []
+            text, outputs = cell.source, []
         yield cell
 
 
@@ -70,7 +70,11 @@ def _explored(day: Day) -> Iterator[nbformat.NotebookNode]:
 
 
 def _contracts(day: Day) -> Iterator[nbformat.NotebookNode]:
-    texts = [f"**`{name}`**\n\n{one.text}" for name, one in read_contracts(day).items() if one.text]
+    texts = [
+        f"**`{name}`**\n\n{contract.text}"
+        for name, contract in read_contracts(day).items()
+        if contract.text
+    ]
     same = "the same" if texts else "it"
     opening = f"## What your answer has to do\n\nThe docstrings of the exercise say {same}."
     stub = _folded(
@@ -136,9 +140,9 @@ def _texts(code: str) -> Iterable[str]:
         if not isinstance(node, ast.Call):
             continue
         called = node.func.attr if isinstance(node.func, ast.Attribute) else ""
-        written = [word.value for word in node.keywords if word.arg in TEXTS]
+        words = [word.value for word in node.keywords if word.arg in TEXTS]
         if called in ("suptitle", *(f"set_{text}" for text in TEXTS), *TEXTS):
-            written += node.args[:1]
-        for value in written:
+            words += node.args[:1]
+        for value in words:
             if isinstance(value, ast.Constant) and isinstance(value.value, str):
                 yield value.value.replace("\n", " ")

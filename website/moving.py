@@ -78,10 +78,12 @@ def _style(name: str, kinds: list[tuple[int, ...]], count: int, seconds: float) 
     """Artists of one kind show in the same frames; at rest those of the last frame do."""
     for number, turn in enumerate(kinds):
         own = f"{name}-{number}"
-        seen = ["visible" if frame in turn else "hidden" for frame in range(count)]
-        stops = (f"{100 * n / count:.4g}%{{visibility:{one}}}" for n, one in enumerate(seen))
+        visibility = ["visible" if frame in turn else "hidden" for frame in range(count)]
+        stops = (
+            f"{100 * n / count:.4g}%{{visibility:{value}}}" for n, value in enumerate(visibility)
+        )
         plays = f"{own} {count * seconds:g}s step-end {TIMES}"
-        yield f".{own}{{visibility:{seen[-1]};animation:{plays}}}\n"
+        yield f".{own}{{visibility:{visibility[-1]};animation:{plays}}}\n"
         yield f"@keyframes {own}{{{''.join(stops)}}}\n"
     rest = f'[class^="{name}"]{{animation:none}}'
     yield f"@media print{{{rest}}}\n@media(prefers-reduced-motion:reduce){{{rest}}}\n"

@@ -76,11 +76,11 @@ def film(screens: Sequence[RenderableType], name: str, title: str, console: Cons
     for number, (lines, seconds) in enumerate(zip(shots, SECONDS, strict=True)):
         own = f"{name}-{number}"
         rows = [*lines, *[[Segment(" ")]] * (height - len(lines))]
-        whole = Segments([part for row in rows for part in (*row, Segment.line())])
-        frames.append(f'<g class="{own}">\n{shown(whole, own, title, console)}</g>\n')
+        full = Segments([part for row in rows for part in (*row, Segment.line())])
+        frames.append(f'<g class="{own}">\n{shown(full, own, title, console)}</g>\n')
         start, end = (100 * time / sum(SECONDS) for time in (begun, begun + seconds))
-        seen = {0: 0, start: 1, end: 0, 100: int(end > 99)}  # opacity, from these percents on
-        steps = " ".join(f"{at:.2f}% {{opacity: {opacity}}}" for at, opacity in seen.items())
+        opacities = {0: 0, start: 1, end: 0, 100: int(end > 99)}  # opacity, from these percents on
+        steps = " ".join(f"{at:.2f}% {{opacity: {opacity}}}" for at, opacity in opacities.items())
         style += f"@keyframes {own} {{{steps}}}\n.{own} {{opacity: {int(number == RESTS)}; "
         style += f"animation: {own} {sum(SECONDS)}s step-end 2}}\n"
         begun += seconds

@@ -35,11 +35,11 @@ def as_rst(docstring: str) -> str:
 def _marked_up(text: str) -> str:
     """Code in double backticks, apart from a letter that follows; and bars, which mean nothing else here."""
     pieces = CODE.split(text)  # text, code, the letter after it, text, …
-    for place in range(0, len(pieces), 3):
-        pieces[place] = pieces[place].replace("|", r"\|")
-    for place in range(1, len(pieces), 3):
-        code, letter = pieces[place : place + 2]
-        pieces[place : place + 2] = f"`{code}`", "\\ " if letter else ""
+    for index in range(0, len(pieces), 3):
+        pieces[index] = pieces[index].replace("|", r"\|")
+    for index in range(1, len(pieces), 3):
+        code, letter = pieces[index : index + 2]
+        pieces[index : index + 2] = f"`{code}`", "\\ " if letter else ""
     return "".join(pieces)
 
 
@@ -51,8 +51,8 @@ def _plain(line: str) -> str:
 def without_lists(body: str) -> str:
     """A page whose parameters, a line each, are no list without terms, which screen readers stumble over."""
 
-    def lines(found: re.Match[str]) -> str:
-        spans = found[1].replace("<dd>", "<span>").replace("</dd>", "</span>")
+    def lines(match: re.Match[str]) -> str:
+        spans = match[1].replace("<dd>", "<span>").replace("</dd>", "</span>")
         return f'<span class="parameters">{spans}</span>'
 
     return PARAMETERS.sub(lines, body)

@@ -75,10 +75,12 @@ def replacements() -> list[Replacement]:
 
 def signs(box: Box) -> tuple[int, ...]:
     """The days whose signs are at a part: a frame's are not repeated inside it."""
-    told = {day for frame in FRAMES if _holds(frame, box) for day in frame.days} | WHOLES
+    elsewhere = {day for frame in FRAMES if _holds(frame, box) for day in frame.days} | WHOLES
     if not set(POSITIONS) <= set(box.days):
-        told |= set(POSITIONS)  # T5 lights all of the model, and replaces how positions are told
-    own = box.days if box in FRAMES else [day for day in box.days if day not in told]
+        elsewhere |= set(
+            POSITIONS
+        )  # T5 lights all of the model, and replaces how positions are told
+    own = box.days if box in FRAMES else [day for day in box.days if day not in elsewhere]
     return tuple(sorted(own or box.days))
 
 
@@ -236,8 +238,8 @@ def _layers(days: tuple[int, ...]) -> tuple[list[int], list[int]]:
 def _row(
     days: list[int], left: float, middle: float, address: Callable[[int], str] | None
 ) -> Iterator[str]:
-    for place, day in enumerate(days):
-        yield _sign(day, left + place * PITCH, middle - SIGN / 2, address)
+    for index, day in enumerate(days):
+        yield _sign(day, left + index * PITCH, middle - SIGN / 2, address)
 
 
 def _sign(day: int, x: float, y: float, address: Callable[[int], str] | None) -> str:
@@ -262,8 +264,8 @@ def _legend(address: Callable[[int], str] | None) -> Iterator[str]:
         yield (
             f'<rect class="{kind}" x="{x}" y="{y}" width="{SIGN}" height="{SIGN}" rx="{corner}"/>'
         )
-        for place, line in enumerate(lines):
-            yield f'<text x="{x + 34}" y="{y + 9 + 16 * place}">{line}</text>'
+        for index, line in enumerate(lines):
+            yield f'<text x="{x + 34}" y="{y + 9 + 16 * index}">{line}</text>'
         y += 46
     if address is not None:
         yield f'<text x="{x}" y="{y + 10}">Each number leads to its day.</text>'

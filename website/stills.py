@@ -73,7 +73,7 @@ def take(address: str, names: Collection[str]) -> None:
                 viewport={"width": WIDTH, "height": HEIGHT},
                 color_scheme="dark" if dark else "light",
             )
-            for topic in (one for one in TOPICS if one.name in names):
+            for topic in (candidate for candidate in TOPICS if candidate.name in names):
                 still, *views = _seen(page, f"{address}/{topic.name}/", VIEWS[topic.name])
                 if len(VIEWS[topic.name]) == 1:
                     still = views[-1]  # its run, which a page that opens has not begun
@@ -121,21 +121,23 @@ def _drawn_on(*pictures: Image.Image) -> tuple[int, int, int, int]:
 
 
 def _animate(pictures: list[Image.Image], path: object) -> None:
-    first, *others = (
-        one.resize((round(one.width * SMALLER), round(one.height * SMALLER)), Image.LANCZOS)
-        for one in pictures
+    first, *rest = (
+        picture.resize(
+            (round(picture.width * SMALLER), round(picture.height * SMALLER)), Image.LANCZOS
+        )
+        for picture in pictures
     )
-    durations = [*[SHOWN] * len(others), RESTS]
+    durations = [*[SHOWN] * len(rest), RESTS]
     first.save(
-        path, save_all=True, append_images=others, duration=durations, loop=0, quality=60, method=6
+        path, save_all=True, append_images=rest, duration=durations, loop=0, quality=60, method=6
     )
 
 
 if __name__ == "__main__":
     command = [sys.executable, "-m", "course.cli", "explore", "--no-browser"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
-        found = re.search(r"http://\S+", server.stdout.readline())
+        match = re.search(r"http://\S+", server.stdout.readline())
         try:
-            take(found[0].rstrip("/"), sys.argv[1:] or VIEWS)
+            take(match[0].rstrip("/"), sys.argv[1:] or VIEWS)
         finally:
             server.terminate()

@@ -29,9 +29,9 @@ def test_a_round_is_what_its_coins_say(words: tuple[str, ...], quality: float) -
         while accepted < len(tokens) and found.coins[accepted] < chances[accepted]:
             accepted += 1
         assert accepted == found.accepted
-        assert found.written[:accepted] == found.proposed[:accepted]
-        assert END not in found.written[:-1]
-        lengths.add(len(found.written))
+        assert found.output[:accepted] == found.proposed[:accepted]
+        assert END not in found.output[:-1]
+        lengths.add(len(found.output))
     assert len(lengths) > 1 and (quality < 1 or found.accepted == len(found.proposed))
 
 
@@ -55,7 +55,7 @@ def test_the_page_shows_the_round(viewed: View_) -> None:
     fates = view.texts(".ended tbody td:last-child")
     assert fates[: found.accepted] == ["accepted"] * found.accepted
     assert fates[found.accepted :][:1] == ["rejected"][: len(fates) - found.accepted]
-    assert [item.split()[0] for item in view.texts(".said li")] == [START, "the", *found.written]
+    assert [item.split()[0] for item in view.texts(".said li")] == [START, "the", *found.output]
 
 
 def test_a_complete_text_is_not_continued(viewed: View_) -> None:
