@@ -87,8 +87,8 @@ class LearnerParts:
             **arguments,
         }
         try:
-            worker.ask(request)
-            message, observation = worker.hear(PATIENCE)
+            worker.send(request)
+            message, observation = worker.receive(PATIENCE)
             return _understood(name, message, observation, right)
         except NotWritten as reason:
             where = f"{shown(path)} (`course watch {self._day.number}`)"

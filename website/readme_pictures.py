@@ -20,9 +20,9 @@ from course.curriculum import DAYS
 from course.desk.verdicts import verdict
 from course.judging.judge import Judge
 from course.terminal.display import THEME
-from course.workers.checking import checking
+from course.workers.checking import day_steps
 from course.workers.pool import WorkerPool
-from course.workers.worker import exhaust
+from course.workers.worker import run_to_end
 from website.signposts import numbered_transformer
 
 PICTURES = Path(__file__).with_name("pictures")
@@ -63,7 +63,7 @@ def saved() -> list[RenderableType]:
     with tempfile.TemporaryDirectory() as name, WorkerPool(spares=1) as pool:
         for code in (CODE, SCALED):
             (Path(name) / f"{day.stem}.py").write_text(f"{IMPORTS}{code}", encoding="utf-8")
-            result = exhaust(checking(Judge(day), Path(name), pool)).look()
+            result = run_to_end(day_steps(Judge(day), Path(name), pool)).finish()
             screens.append(Group(Syntax(code, "python", theme="monokai"), verdict(result)))
     return screens
 

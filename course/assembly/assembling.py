@@ -51,9 +51,9 @@ def assemble(answers: Path, report: Callable[[CopyProgress], None]) -> Assembled
     worker = Worker("cpu", "course.assembly.copy_task")
     result = Assembled()
     try:
-        worker.ask({"assemble": files_of(answers), "held_out": held_out})
+        worker.send({"assemble": files_of(answers), "held_out": held_out})
         while True:
-            message, observation = worker.hear(PATIENCE)
+            message, observation = worker.receive(PATIENCE)
             if "progress" in message:
                 report(CopyProgress(**message["progress"]))
                 continue

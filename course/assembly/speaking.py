@@ -73,9 +73,9 @@ class Remote:
             raise Refused(LEFT)
         self._requests += 1
         try:
-            self._worker.ask(request | {"number": self._requests})
+            self._worker.send(request | {"number": self._requests})
             while True:
-                reply, _ = self._worker.hear(computing, 4 * computing)
+                reply, _ = self._worker.receive(computing, 4 * computing)
                 if reply.get("number") == self._requests:  # else that of a reply that was stopped
                     break
         except (WorkerStopped, NotStarted) as stop:

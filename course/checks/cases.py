@@ -15,7 +15,7 @@ from typing import Any
 
 from course.checks.arrays import PRACTICE
 from course.checks.loading import Check, load_checks
-from course.checks.seeing import check_inputs, device_there
+from course.checks.seeing import check_inputs, device_context
 from course.curriculum import Day
 
 PREFIX = "test_"
@@ -28,7 +28,7 @@ def inputs_of(day: Day, check_name: str, seed: int = 0, device: str = "cpu") -> 
         LookupError: the day has no such check; the message names the nearest.
     """
     checks = {check.name: check for check in _checks(day)}
-    with device_there(device):
+    with device_context(device):
         return check_inputs(checks[names_like(check_name, day, list(checks))[0]], seed, device)
 
 

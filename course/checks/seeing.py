@@ -61,7 +61,7 @@ def see(
         file: the answer's file name, which tells its own lines from others in a traceback.
         hand: maps the inputs to what the check is given.
     """
-    with device_there(device, file):
+    with device_context(device, file):
         inputs, at = _drawn_near(check, seed, device, transform)
         before = map_arrays(inputs, copied)
         try:
@@ -131,7 +131,7 @@ def takes_tensors(check: Check) -> bool:
     return any(is_tensor(value) for _, value in named_values(check_inputs(check, seed=0)))
 
 
-def device_there(device: str, file: str | None = None) -> AbstractContextManager[None]:
+def device_context(device: str, file: str | None = None) -> AbstractContextManager[None]:
     """Register the device with torch within the context."""
     if device != PRACTICE:
         return nullcontext()

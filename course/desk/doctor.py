@@ -112,7 +112,7 @@ def _worker() -> Finding:
     started = time.monotonic()
     worker = Worker()
     try:
-        worker.hear(STARTING)
+        worker.receive(STARTING)
     except WorkerStopped as stop:
         return Finding("Worker", f"does not start: {stop} {worker.printed}", False)
     finally:

@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from prompt_toolkit.input import Input
 
-LOOK = 0.05  # seconds between two looks for keys, and how long an Escape may be part of another key
+POLL_SECONDS = (
+    0.05  # seconds between two looks for keys, and how long an Escape may be part of another key
+)
 CTRL_C = "c-c"
 
 
@@ -69,7 +71,7 @@ def _reading(keyboard: Input, receive: Callable[[str], None]) -> Iterator[None]:
     stop = threading.Event()
 
     def loop() -> None:
-        while not (keyboard.closed or stop.wait(LOOK)):
+        while not (keyboard.closed or stop.wait(POLL_SECONDS)):
             for key in _pressed(keyboard):
                 receive(key)
         if not stop.is_set():

@@ -55,7 +55,7 @@ from course.terminal.arguments import (
     day_argument,
     days_argument,
 )
-from course.workers.checking import Checked, check_days
+from course.workers.checking import PendingVerdict, check_days
 
 
 def board(svg: Path | None = None) -> None:
@@ -112,11 +112,11 @@ def check(
     try:
         for checked in check_days(chosen, answers, seed, device.value, Waiting.on(console)):
             if as_json:
-                result = checked.look()
+                result = checked.finish()
                 if not all(search.done for search in checked.searches):
                     print(outcome_of(checked.searches, result), file=sys.stderr)
             else:
-                result = _print_and_look(console, checked, device, seed)
+                result = _print_and_finish(console, checked, device, seed)
             results.append(result)
             if belongs_on_board(answers, seed, device.value):
                 keep_result(result, marks[result.day])
@@ -129,13 +129,15 @@ def check(
     raise typer.Exit(0 if all(result.status == "passed" for result in results) else 1)
 
 
-def _print_and_look(console: Console, checked: Checked, device: Device, seed: int) -> DayResult:
+def _print_and_finish(
+    console: Console, checked: PendingVerdict, device: Device, seed: int
+) -> DayResult:
     """Print the verdict, and what the search for a diagnosis, which takes seconds, comes to.
 
     In a terminal the verdict is replaced by the one with the diagnosis in its place, if it fits the screen.
     """
     first = Group(*_verdict_lines(checked, device, seed))
-    search, waited_for = checked.search, checked.is_waited_for
+    search, waited_for = checked.search, checked.awaits_practice
     if not waited_for and (search is None or search.done):
         console.print(first)
         return checked.result
@@ -143,15 +145,15 @@ def _print_and_look(console: Console, checked: Checked, device: Device, seed: in
     if console.is_terminal and fits:
         try:
             with Live(first, console=console, auto_refresh=False, transient=True):
-                checked.look()
+                checked.finish()
         finally:
             console.print(verdict(checked.result, seed=seed))
     elif waited_for:  # one verdict, whose totals are final
-        checked.look()
+        checked.finish()
         console.print(*_verdict_lines(checked, device, seed, checked.result), sep="\n")
     else:
         console.print(first)
-        result = checked.look()
+        result = checked.finish()
         if any(check.misconception for check in result.checks):
             console.print(diagnoses(result))
     if words := outcome_of(checked.searches, checked.result):
@@ -160,7 +162,7 @@ def _print_and_look(console: Console, checked: Checked, device: Device, seed: in
 
 
 def _verdict_lines(
-    checked: Checked, device: Device, seed: int, result: DayResult | None = None
+    checked: PendingVerdict, device: Device, seed: int, result: DayResult | None = None
 ) -> Iterator[RenderableType]:
     """The verdict, the first if no later one is given, and whether a diagnosis is still searched."""
     yield verdict(result or checked.verdict, seed=seed)
@@ -307,7 +309,7 @@ def _show_case(day: Day, check_name: str, answers: Path, device: str, seed: int)
     except NotRecorded as error:
         raise typer.BadParameter(str(error)) from error
     results: dict[str, CheckResult] = {}
-    for check in checked.look().checks:  # the practice GPU counts where the CPU passes
+    for check in checked.finish().checks:  # the practice GPU counts where the CPU passes
         if check.name not in results or (check.is_open and not check.repeats):
             results[check.name] = check
     try:

@@ -15,7 +15,7 @@ from course.references.stub_digests import is_untouched
 from course.terminal import display
 from course.terminal.arguments import EXERCISES
 from course.workers.checking import check_days
-from course.workers.worker import exhaust
+from course.workers.worker import run_to_end
 
 
 def all_results() -> dict[int, DayResult]:
@@ -31,7 +31,7 @@ def failing(days: Sequence[Day], answers: Path) -> list[DayResult]:
         submitted = [day for day in days if find_answer(day, answers) is not None]
         results = []
         for checked in check_days(submitted, answers):
-            exhaust(checked.run_there())
+            run_to_end(checked.run_on_practice())
             results.append(checked.result)
     return [result for result in results if result.status in ("failed", "error")]
 
@@ -50,7 +50,7 @@ def _results(days: Sequence[Day]) -> dict[int, DayResult]:
     # A new version of the course or of torch makes every verdict stale: that takes a minute.
     waiting = Waiting.on(display.console())
     for checked in check_days(list(stale), EXERCISES, wait=waiting):
-        result = checked.look()
+        result = checked.finish()
         results[result.day.number] = result
         keep_result(result, stale[result.day])
     return dict(sorted(results.items()))

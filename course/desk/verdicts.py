@@ -81,7 +81,7 @@ def _running(result: DayResult) -> list[RenderableType]:
     return [Padding(Text("CPU passed, device check running …", "quiet"), (0, 2))]
 
 
-def there(result: DayResult, seed: int = 0) -> RenderableType:
+def practice_verdict(result: DayResult, seed: int = 0) -> RenderableType:
     """Show the results of the checks on the practice GPU, after the verdict on the CPU."""
     checks = [check for check in result.checks if check.device == PRACTICE and not check.repeats]
     wrong = [check for check in checks if check.is_open]

@@ -20,18 +20,18 @@ from course.curriculum import DAYS, Day
 from course.desk.hints import next_hint
 from course.desk.keyboard import CTRL_C, keys_to
 from course.desk.state import belongs_on_board, keep_result
-from course.desk.verdicts import LOOKING, diagnoses, hint, outcome_of, there, verdict
+from course.desk.verdicts import LOOKING, diagnoses, hint, outcome_of, practice_verdict, verdict
 from course.desk.waiting import Waiting
 from course.judging.diagnosis import Search
 from course.judging.digests import verdict_digest
 from course.judging.judge import Judge
 from course.judging.results import DayResult, report_json
 from course.terminal.display import MAX_PRINTED_LINES
-from course.workers.checking import Checked, checking
+from course.workers.checking import PendingVerdict, day_steps
 from course.workers.pool import WorkerPool
 
 SETTLE = 15  # milliseconds without a further event after which a save is complete
-LOOK = 1000  # milliseconds between two looks at a file of which no event came
+EVENT_TIMEOUT = 1000  # milliseconds without an event after which a file is looked at
 POLL = 50  # milliseconds between two looks where events never come
 POLLED = f"the file is looked at every {POLL} ms."
 HALF_SAVED = 0.05  # seconds that an empty file is given to become a full one
@@ -74,7 +74,7 @@ class Watch:
         self._device = device
         self._events: queue.Queue[str] = queue.Queue()
         self._day = day
-        self._checked: Checked | None = None
+        self._checked: PendingVerdict | None = None
         self._result: DayResult | None = None
         self._mark = ""
         self._moment = ""
@@ -151,20 +151,20 @@ class Watch:
         yield from self._verdict(judge, pool)
         yield from self._beside(self._afterwards(judge, self._checked))
 
-    def _afterwards(self, judge: Judge, checked: Checked | None) -> Steps:
+    def _afterwards(self, judge: Judge, checked: PendingVerdict | None) -> Steps:
         """Search for what was misunderstood, and compute what other diagnoses will need, today's and
         tomorrow's. Some steps yield a function that shows a result."""
         if checked is not None:
             yield from self._search(checked, checked.search)
-            if checked.is_waited_for:
-                search = yield from checked.run_there()
-                yield lambda: self._show_there(checked)
+            if checked.awaits_practice:
+                search = yield from checked.run_on_practice()
+                yield lambda: self._show_practice(checked)
                 yield from self._search(checked, search)
             if self._json:
                 yield lambda: self._print_json(checked)
         yield from judge.prepare()
         if checked is not None and checked.search is not None and not checked.search.done:
-            yield from checked.search.looking()  # what took its time the first time is cached now
+            yield from checked.search.steps()  # what took its time the first time is cached now
             if checked.result.is_named:
                 yield lambda: self._show_diagnosis(checked)
         later = [day for day in DAYS if day.ready and day.number > judge.day.number][:1]
@@ -200,14 +200,14 @@ class Watch:
         if path is not None and path.suffix == ".py" and not _complete(path):
             time.sleep(HALF_SAVED)
         self._mark = verdict_digest(judge.day, path)
-        running = checking(judge, self._answers, pool)
+        running = day_steps(judge, self._answers, pool)
         keys = KEYS if self._has_keys else ""
         with Waiting(self._console, judge.day, keys) as waiting, contextlib.closing(running):
             while True:
                 try:
                     waiting.show(next(running))
                 except StopIteration as done:
-                    checked: Checked = done.value
+                    checked: PendingVerdict = done.value
                     break
                 yield
         self._moment = time.strftime("%H:%M:%S")
@@ -218,13 +218,13 @@ class Watch:
         pool.refill()  # now, and not while the verdict was being made
         self._keep()
 
-    def _search(self, checked: Checked, search: Search | None) -> Steps:
+    def _search(self, checked: PendingVerdict, search: Search | None) -> Steps:
         """Look for what was misunderstood, a piece at each step, and give what shows what is found."""
         if search is not None and not search.done:
-            yield from search.looking()
+            yield from search.steps()
             yield lambda: self._show_diagnosis(checked)
 
-    def _show_diagnosis(self, checked: Checked) -> None:
+    def _show_diagnosis(self, checked: PendingVerdict) -> None:
         self._result = checked.result
         self._keep()
         if self._console.is_terminal:
@@ -235,16 +235,16 @@ class Watch:
             elif words := outcome_of(checked.searches, self._result):
                 self._console.print(words)
 
-    def _show_there(self, checked: Checked) -> None:
+    def _show_practice(self, checked: PendingVerdict) -> None:
         """Show what came of the checks on the practice GPU."""
         self._result = checked.result
         self._keep()
         if self._console.is_terminal:
             self._show()
         elif not self._json:
-            self._console.print(there(self._result, self._seed))
+            self._console.print(practice_verdict(self._result, self._seed))
 
-    def _print_json(self, checked: Checked) -> None:
+    def _print_json(self, checked: PendingVerdict) -> None:
         print(json.dumps(report_json([checked.result])), flush=True)
 
     def _keep(self) -> None:
@@ -333,7 +333,7 @@ def saves(
             debounce=10 * SETTLE,
             step=SETTLE,
             stop_event=stop,
-            rust_timeout=LOOK,
+            rust_timeout=EVENT_TIMEOUT,
             yield_on_timeout=True,
             raise_interrupt=False,
             recursive=False,

@@ -53,7 +53,7 @@ from course.judging.results import DayResult
 from course.workers.answer_run import Answer, as_leaves
 from course.workers.checking import check_answer, not_observed
 from course.workers.session import WAITING, WorkerSession
-from course.workers.worker import NotStarted, Worker, WorkerStopped, exhaust
+from course.workers.worker import NotStarted, Worker, WorkerStopped, run_to_end
 
 T = TypeVar("T")
 
@@ -292,8 +292,8 @@ class Grader:
         """Ask a worker and parse its reply. Returns None, and ends the worker, if the reply is invalid."""
         worker = session.take(self._judges[0].torch_on)
         try:
-            worker.ask(request, files)
-            message, _ = worker.hear()
+            worker.send(request, files)
+            message, _ = worker.receive()
             return understood(message)
         except (WorkerStopped, KeyError, TypeError, ValueError, IndexError, OverflowError):
             worker.end()
@@ -357,9 +357,9 @@ class Grader:
         answer = Answer(name, self._path(name), files[name], listened_for(judge.day.number))
         checked = check_answer(judge, answer, session)
         if self._plan.feedback == Feedback.verdict:
-            exhaust(checked.run_there())
+            run_to_end(checked.run_on_practice())
             return checked.result.without_words(), 0
-        spent = checked.look_in_batch(max_runs)
+        spent = checked.finish_in_batch(max_runs)
         return checked.result, spent
 
     def _path(self, name: str) -> str:

@@ -119,17 +119,22 @@ class Search:
         self._wrong = wrong
         self._pieces = self._diagnose_all()
 
-    def look(self) -> bool:
+    @property
+    def diagnosed_exercises(self) -> int:
+        """Return the number of exercises whose diagnosis is complete, and of partial diagnoses."""
+        return len(self.diagnoses) + len(self.partly)
+
+    def run(self) -> bool:
         """Search for as long as a learner waits. Returns whether the search is complete."""
-        for _ in self.looking():
+        for _ in self.steps():
             pass
         return self.done
 
-    def looking(self) -> Iterator[None]:
+    def steps(self) -> Iterator[None]:
         """Do the same, a piece at each step."""
         return self._resumed(PATIENCE, math.inf)
 
-    def look_in_batch(self, max_runs: int = MAX_RUNS) -> int:
+    def run_in_batch(self, max_runs: int = MAX_RUNS) -> int:
         """Search within a number of runs, so that the result is the same on every machine.
 
         Returns:

@@ -33,8 +33,8 @@ EXPLAINED = ("names", "type", "dtype", "device")
 
 
 @dataclass(frozen=True)
-class Attempt:
-    """An attempt to run one check on an answer: the run, or the reason why there is none."""
+class Outcome:
+    """An outcome to run one check on an answer: the run, or the reason why there is none."""
 
     run: CheckRun | None
     status: str = ""
@@ -94,7 +94,7 @@ class Judge:
             return None
         return "cpu" if self.device == PRACTICE else self.device
 
-    def skipped(self) -> dict[str, Attempt]:
+    def skipped(self) -> dict[str, Outcome]:
         """Return the checks that cannot run because this machine lacks the device, with the reason."""
         if self._unasked:
             return {}
@@ -110,14 +110,14 @@ class Judge:
             for check in stopped
         }
         return {
-            name: Attempt(None, "skipped", f"Skipped: {why}.")
+            name: Outcome(None, "skipped", f"Skipped: {why}.")
             for name, why in reasons.items()
             if why
         }
 
-    def attempts(self, answer: Any, file: str | None = None) -> dict[str, Attempt]:
+    def outcomes(self, answer: Any, file: str | None = None) -> dict[str, Outcome]:
         """Run every check on an answer in this process (see `Truth.run`)."""
-        return {check.name: Attempt(self.truth.run(check, answer, file)) for check in self.checks}
+        return {check.name: Outcome(self.truth.run(check, answer, file)) for check in self.checks}
 
     def observing_reference(self) -> Iterator[None]:
         """Run each check on the reference, one at each step, for answers that agree to the last bit."""
@@ -157,56 +157,56 @@ class Judge:
         return [self.truth] if practice is None else [self.truth, practice.truth]
 
     def results(
-        self, attempts: dict[str, Attempt], begun: Collection[str] = ()
+        self, outcomes: dict[str, Outcome], begun: Collection[str] = ()
     ) -> list[CheckResult]:
         """Return the verdicts with their diagnoses, searched within the limits of a batch."""
-        verdicts = self.verdicts(attempts, begun)
-        search = self.search(attempts, verdicts)
-        search.look_in_batch()
+        verdicts = self.verdicts(outcomes, begun)
+        search = self.search(outcomes, verdicts)
+        search.run_in_batch()
         return search.diagnosed(verdicts)
 
     def verdicts(
-        self, attempts: dict[str, Attempt], begun: Collection[str] = ()
+        self, outcomes: dict[str, Outcome], begun: Collection[str] = ()
     ) -> list[CheckResult]:
         """Return the verdict on each check, in order.
 
         Args:
-            attempts: the attempts of the checks by name.
+            outcomes: the outcomes of the checks by name.
             begun: the exercises that contain code of the learner's own.
         """
         return [
-            self._judge(check, attempts[check.name], begun)
+            self._judge(check, outcomes[check.name], begun)
             for check in self.checks
-            if check.name in attempts
+            if check.name in outcomes
         ]
 
-    def search(self, attempts: dict[str, Attempt], verdicts: Sequence[CheckResult]) -> Search:
+    def search(self, outcomes: dict[str, Outcome], verdicts: Sequence[CheckResult]) -> Search:
         """Return the search for a diagnosis, not begun yet."""
         wrong = defaultdict(list)
         for verdict in verdicts:
             if verdict.status in ("failed", "error"):
                 wrong[verdict.exercise].append(verdict.name)
-        checks = [check for check in self.checks if check.name in attempts]
-        runs = {name: attempt.run for name, attempt in attempts.items()}
+        checks = [check for check in self.checks if check.name in outcomes]
+        runs = {name: outcome.run for name, outcome in outcomes.items()}
         return Search(self.day, checks, self.truth, runs, wrong)
 
-    def _judge(self, check: Outline, attempt: Attempt, begun: Collection[str]) -> CheckResult:
+    def _judge(self, check: Outline, outcome: Outcome, begun: Collection[str]) -> CheckResult:
         result = functools.partial(
             CheckResult,
             check.name,
             check.exercise,
             says=check.says,
-            seconds=attempt.seconds,
+            seconds=outcome.seconds,
             device=self._device(check),
             tier=check.tier,
             beyond=check.beyond,
         )
 
-        if attempt.run is None:
-            return result(attempt.status, attempt.message)
-        if is_same(attempt.run, self.truth.observe_reference(check)):
+        if outcome.run is None:
+            return result(outcome.status, outcome.message)
+        if is_same(outcome.run, self.truth.observe_reference(check)):
             return result("passed")
-        raised = attempt.shown or attempt.run.raised
+        raised = outcome.shown or outcome.run.raised
         if raised is not None and raised.not_started:
             return result("not_started", not_started(check.exercise, raised, begun))
         expected = self.truth.right(check)
@@ -214,18 +214,18 @@ class Judge:
         if raised is not None:
             status = "out_of_memory" if raised.kind == "MemoryError" else "error"
             return result(status, describe_raised(raised, inputs), explained=True)
-        difference = compare(attempt.run.observation, expected)
+        difference = compare(outcome.run.observation, expected)
         if difference is not None:
             if difference.yours is not None and difference.yours.type == "None":
                 nothing = returns_nothing(self.day, check.exercise)
                 difference = replace(difference, returns_nothing=nothing)
             tolerance = expected.tolerance.get(difference.path, 0.0)
             message = describe_for(self._feedback, difference, tolerance, inputs)
-            message = "\n".join([message, *_damage(attempt.run, expected)])
+            message = "\n".join([message, *_damage(outcome.run, expected)])
             return result("failed", message, explained=difference.stage in EXPLAINED)
-        if attempt.run.damaged:
+        if outcome.run.damaged:
             right = "The result is right, but an input was changed."
-            message = "\n".join([right, *_damage(attempt.run, expected)])
+            message = "\n".join([right, *_damage(outcome.run, expected)])
             return result("failed", message, explained=True)
         return result("passed")
 

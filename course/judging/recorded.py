@@ -89,7 +89,7 @@ def _make(day: Day, path: Path) -> None:
             pass
         truth.keep()
     truth.add_all(checks)
-    on_practice = _record_there(day, cache, checks)
+    on_practice = _record_practice(day, cache, checks)
     entries = [
         {
             "id": mistake.id,
@@ -105,7 +105,7 @@ def _make(day: Day, path: Path) -> None:
     cache.write_to(path, zipfile.ZIP_LZMA)  # half as large: an edition goes to every learner
 
 
-def _record_there(
+def _record_practice(
     day: Day, cache: ObservationCache, checks: Sequence[Check]
 ) -> list[Misconception]:
     """Add the runs on the practice GPU. Returns the known wrong answers that fail only there."""

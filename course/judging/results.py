@@ -186,7 +186,7 @@ class DayResult:
         ]
         return replace(self, checks=(*self.checks, *rows))
 
-    def with_found(self, results: Iterable[CheckResult]) -> DayResult:
+    def with_practice(self, results: Iterable[CheckResult]) -> DayResult:
         """Return the verdict with the results of the checks that had to run."""
         by_name = {check.name: check for check in results}
         checks = (

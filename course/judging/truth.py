@@ -98,7 +98,7 @@ class Truth:
         if frames is None:
             checks = list(self._load().values())
             with ALONE:
-                on_practice = self._observed_there(checks)
+                on_practice = self._marked_for_practice(checks)
             entries = [
                 check.as_json() | {"on_practice": check.name in on_practice} for check in checks
             ]
@@ -218,7 +218,7 @@ class Truth:
         for mistakes in [mistakes for mistakes in self._modules if len(mistakes) > 1]:
             del self._modules[mistakes]
 
-    def _observed_there(self, checks: Sequence[Check]) -> set[str]:
+    def _marked_for_practice(self, checks: Sequence[Check]) -> set[str]:
         """Return the names of the checks that also run on the practice GPU by default.
 
         These are each exercise's marked checks, with their first parameters. If none of them is a core

@@ -30,7 +30,7 @@ class Device(enum.StrEnum):
 def day_argument(text: str) -> Day:
     """Return the available day that was typed."""
     with _usage_errors():
-        return _there(find_day(text))
+        return _available(find_day(text))
 
 
 def are_days(text: str) -> bool:
@@ -51,7 +51,7 @@ class Days(tuple[Day, ...]):
 def days_argument(text: str) -> Days:
     """Return the available days that were typed."""
     with _usage_errors():
-        return Days(map(_there, find_days(text)))
+        return Days(map(_available, find_days(text)))
 
 
 def listed_days(text: str) -> list[Day]:
@@ -93,7 +93,7 @@ def _usage_errors() -> Iterator[None]:
         raise typer.BadParameter(str(error)) from error
 
 
-def _there(day: Day) -> Day:
+def _available(day: Day) -> Day:
     if not day.ready:
         here = ", ".join(str(other.number) for other in DAYS if other.ready)
         raise NoSuchDay(

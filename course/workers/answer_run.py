@@ -1,4 +1,4 @@
-"""Run the checks of one answer: request them from workers, and decide how each attempt ended."""
+"""Run the checks of one answer: request them from workers, and decide how each outcome ended."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from course.checks.observation import Observation, Raised, flatten
 from course.checks.seeing import CheckRun
 from course.curriculum import DAYS
 from course.judging.closed_words import NO_TORCH, closed_raised, lacks_torch
-from course.judging.judge import Attempt, Judge
+from course.judging.judge import Judge, Outcome
 from course.judging.messages import describe_raised
 from course.references.editions import is_recorded, stub_of
 from course.references.redacted import redacted_references
@@ -145,7 +145,7 @@ class AnswerRun:
         self._had: list[tuple[Worker, float, float]] = []
         """The workers so far, and the seconds that each had computed and slept before."""
 
-    def attempts(self) -> Generator[Running, None, dict[str, Attempt]]:
+    def outcomes(self) -> Generator[Running, None, dict[str, Outcome]]:
         while self._left:
             if self._is_over():
                 most = f"{MAX_DAY_SECONDS:g} seconds were spent, or {MAX_SLEEP_SECONDS:g} waiting"
@@ -156,8 +156,8 @@ class AnswerRun:
             try:
                 for _ in self._judge.observing_reference():  # while the worker starts
                     yield self._running
-                yield from self._while_waiting(worker.asking(self._request(), self._file()))
-                yield from self._hear(worker)
+                yield from self._while_waiting(worker.sending(self._request(), self._file()))
+                yield from self._receive(worker)
             except WorkerStopped as stop:
                 worker.end()
                 self._stopped(stop)
@@ -211,11 +211,11 @@ class AnswerRun:
         answer = self._answer
         return {} if answer.data is None else as_leaves({answer.path: answer.data})
 
-    def _hear(self, worker: Worker) -> Generator[Running, None, None]:
-        """Read one worker's messages until each check that it was asked for has an attempt."""
+    def _receive(self, worker: Worker) -> Generator[Running, None, None]:
+        """Read one worker's messages until each check that it was asked for has an outcome."""
         self._loaded, self._running = False, Running("", time.monotonic())
         loaded, _ = yield from self._while_waiting(
-            worker.hearing(BACKSTOP, WAITING, self._sleeping)
+            worker.receiving(BACKSTOP, WAITING, self._sleeping)
         )
         self._loaded = True
         requested = set(self._asked())
@@ -224,8 +224,8 @@ class AnswerRun:
             if self._is_over():
                 break
             self._running = Running(waiting[0], time.monotonic())
-            hearing = worker.hearing(BACKSTOP, WAITING, self._sleeping)
-            message, observation = yield from self._while_waiting(hearing)
+            receiving = worker.receiving(BACKSTOP, WAITING, self._sleeping)
+            message, observation = yield from self._while_waiting(receiving)
             try:
                 name = str(message["check"])
                 problem = raised_from(message["raised"]) if message["raised"] else None
@@ -238,7 +238,7 @@ class AnswerRun:
             shown = self._showable(problem) if problem else None
             seconds = time.monotonic() - self._running.since
             exercise = self._left[name].exercise
-            self._settle(name, Attempt(run, seconds=seconds, shown=shown))
+            self._settle(name, Outcome(run, seconds=seconds, shown=shown))
             self._note_called(message.get("called"))
             if message.get("lost_gpu") is True:  # the other checks need a process that has one
                 worker.end()
@@ -271,7 +271,7 @@ class AnswerRun:
             for check in list(self._left.values()):
                 if lacking := sorted(check.uses & set(missing)):
                     self._settle(
-                        check.name, Attempt(None, "error", _missing(self._answer.name, lacking))
+                        check.name, Outcome(None, "error", _missing(self._answer.name, lacking))
                     )
 
     def _settle_without_earlier_days(self, what: str) -> None:
@@ -283,7 +283,7 @@ class AnswerRun:
         for check in list(self._left.values()):
             status = "error" if check.exercise in self.begun else "not_started"
             words = f"Day {self._judge.day.number} builds on an earlier day. {what}"
-            self._settle(check.name, Attempt(None, status, words))
+            self._settle(check.name, Outcome(None, status, words))
 
     def _showable(self, reported: Raised) -> Raised:
         """Return an exception as it may be shown."""
@@ -309,7 +309,7 @@ class AnswerRun:
             self._settle_all(stop.status, f"{self._answer.name} {CANNOT_LOAD}\n{stop}")
             return
         check = self._left[name]
-        self._settle(name, Attempt(None, stop.status, str(stop)))
+        self._settle(name, Outcome(None, stop.status, str(stop)))
         if isinstance(stop, TimedOut) and self._answer.data is None:
             self._give_up_after(check)
             return
@@ -323,7 +323,7 @@ class AnswerRun:
         for other in list(self._left.values()):
             if check.tier == CORE or other.tier != CORE:
                 self._settle(
-                    other.name, Attempt(None, "timed_out", f"Not run: `{check.name}` does not end.")
+                    other.name, Outcome(None, "timed_out", f"Not run: `{check.name}` does not end.")
                 )
 
     def _count_stop(self, exercise: str, status: str, why: str, most: int) -> None:
@@ -334,15 +334,15 @@ class AnswerRun:
             message = f"Not run, because {before} of `{exercise}` ended the same way: {why}"
             for other in list(self._left.values()):
                 if other.exercise == exercise:
-                    self._settle(other.name, Attempt(None, status, message))
+                    self._settle(other.name, Outcome(None, status, message))
 
-    def _settle(self, name: str, attempt: Attempt) -> None:
-        self._attempts[name] = attempt
+    def _settle(self, name: str, outcome: Outcome) -> None:
+        self._attempts[name] = outcome
         del self._left[name]
 
     def _settle_all(self, status: str, message: str) -> None:
         for name in list(self._left):
-            self._settle(name, Attempt(None, status, message))
+            self._settle(name, Outcome(None, status, message))
 
 
 def as_leaves(files: dict[str, bytes]) -> Observation:

@@ -11,76 +11,88 @@ from course.checks.answer_files import find_answer
 from course.checks.arrays import PRACTICE
 from course.curriculum import Day
 from course.judging.diagnosis import Search
-from course.judging.judge import Attempt, Judge
+from course.judging.judge import Judge, Outcome
 from course.judging.results import RUNNING, DayResult
 from course.workers.answer_run import Answer, AnswerRun, Running, WorkerSource
 from course.workers.pool import WorkerPool
 from course.workers.session import WorkerSession
-from course.workers.worker import NotStarted, exhaust
+from course.workers.worker import NotStarted, run_to_end
 
 
-class Checked:
+class PendingVerdict:
     """A day's verdict, and the search for its diagnosis."""
 
     def __init__(
-        self, verdict: DayResult, search: Search | None = None, there: Checking | None = None
+        self,
+        verdict: DayResult,
+        search: Search | None = None,
+        practice_steps: VerdictSteps | None = None,
     ) -> None:
         self.verdict = verdict
         """The verdict on the CPU, before any diagnosis."""
         self.search = search
-        self._there = there
-        self._found: Checked | None = None
+        self._practice_steps = practice_steps
+        self._practice: PendingVerdict | None = None
+        self._result, self._state = verdict, -1
 
     @property
     def result(self) -> DayResult:
         """Return the verdict so far, with the diagnoses and the checks on the practice GPU."""
+        state = sum(search.diagnosed_exercises for search in self.searches)
+        state += self._practice is not None
+        if state != self._state:
+            self._result, self._state = self._built(), state
+        return self._result
+
+    def _built(self) -> DayResult:
         result = self.verdict
         if self.search is not None:
             result = replace(result, checks=tuple(self.search.diagnosed(result.checks)))
-        return result if self._found is None else result.with_found(self._found.result.checks)
+        practice = self._practice
+        return result if practice is None else result.with_practice(practice.result.checks)
 
     @property
     def searches(self) -> list[Search]:
         """Return the search for a diagnosis, and the one for the practice GPU once the checks have run
-        there."""
-        both = (self.search, self._found.search if self._found else None)
+        on it."""
+        both = (self.search, self._practice.search if self._practice else None)
         return [search for search in both if search is not None]
 
     @property
-    def is_waited_for(self) -> bool:
+    def awaits_practice(self) -> bool:
         """Return whether checks still have to run on the practice GPU."""
-        return self._there is not None
+        return self._practice_steps is not None
 
-    def run_there(self) -> Generator[Running, None, Search | None]:
+    def run_on_practice(self) -> Generator[Running, None, Search | None]:
         """Run the remaining checks on the practice GPU, in a worker that has served no other day since.
         Returns the search for a diagnosis."""
-        if self._there is not None:
-            self._found, self._there = (yield from self._there), None
-        return self._found.search if self._found else None
+        if self._practice_steps is not None:
+            self._practice, self._practice_steps = (yield from self._practice_steps), None
+        return self._practice.search if self._practice else None
 
-    def look(self) -> DayResult:
+    def finish(self) -> DayResult:
         """Run the remaining checks on the practice GPU, and search for diagnoses as long as a learner
         waits. Returns the verdict with the diagnoses."""
-        for search in (self.search, exhaust(self.run_there())):
+        for search in (self.search, run_to_end(self.run_on_practice())):
             if search is not None:
-                search.look()
+                search.run()
         return self.result
 
-    def look_in_batch(self, max_runs: int) -> int:
+    def finish_in_batch(self, max_runs: int) -> int:
         """Do the same within the limits of a batch. Returns the number of runs that it took."""
         spent = 0
-        for search in (self.search, exhaust(self.run_there())):
+        for search in (self.search, run_to_end(self.run_on_practice())):
             if search is not None:
-                spent += search.look_in_batch(max_runs - spent)
+                spent += search.run_in_batch(max_runs - spent)
         return spent
 
 
-Checking = Generator[Running, None, Checked]
+VerdictSteps = Generator[Running, None, PendingVerdict]
 """A check of a day under way. It yields whenever it waits, so that the caller can do other work."""
 
 
-def _wait(day: Day, checking: Checking) -> Checked:
-    return exhaust(checking)
+def _wait(day: Day, steps: VerdictSteps) -> PendingVerdict:
+    return run_to_end(steps)
 
 
 def check_days(
@@ -88,8 +100,8 @@ def check_days(
     answers: Path,
     seed: int = 0,
     device: str = "cpu",
-    wait: Callable[[Day, Checking], Checked] = _wait,
-) -> Iterator[Checked]:
+    wait: Callable[[Day, VerdictSteps], PendingVerdict] = _wait,
+) -> Iterator[PendingVerdict]:
     """Check several days' files in a folder of answers, one after the other.
 
     Args:
@@ -111,11 +123,11 @@ def check_days(
     with WorkerPool(1, torch_on) as pool, WorkerSession(lambda _: pool.take(torch_on)) as session:
         for day in days:  # while the worker starts
             judge = Judge(day, seed, device)
-            yield wait(day, checking(judge, answers, session))
+            yield wait(day, day_steps(judge, answers, session))
             judge.keep()
 
 
-def checking(judge: Judge, answers: Path, workers: WorkerSource) -> Checking:
+def day_steps(judge: Judge, answers: Path, workers: WorkerSource) -> VerdictSteps:
     """Check one day's file in a folder of answers, if it exists and a worker starts."""
     yield Running("", time.monotonic())  # what the checks are may take a second to find out
     path = find_answer(judge.day, answers)
@@ -123,17 +135,17 @@ def checking(judge: Judge, answers: Path, workers: WorkerSource) -> Checking:
         missing = f"{answers / judge.day.stem}.py is not there."
         if answers.resolve() == judge.day.stub.parent:
             missing += f" `course reset {judge.day.number}` creates it again."
-        return Checked(not_observed(judge, "not_started", missing))
+        return PendingVerdict(not_observed(judge, "not_started", missing))
     try:
-        return (yield from _checking(judge, Answer(str(path), str(path.resolve())), workers))
+        return (yield from _answer_steps(judge, Answer(str(path), str(path.resolve())), workers))
     except NotStarted as error:
-        return Checked(not_observed(judge, "error", str(error)))
+        return PendingVerdict(not_observed(judge, "error", str(error)))
 
 
 def not_observed(judge: Judge, status: str, why: str) -> DayResult:
     """Return a verdict with the same status for every check of a day, without running any check."""
-    attempts = {check.name: Attempt(None, status, why) for check in judge.checks}
-    verdict = DayResult(judge.day, tuple(judge.verdicts(attempts)), begun=False)
+    outcomes = {check.name: Outcome(None, status, why) for check in judge.checks}
+    verdict = DayResult(judge.day, tuple(judge.verdicts(outcomes)), begun=False)
     return verdict.with_repeats(_repeated(judge))
 
 
@@ -144,35 +156,35 @@ def _repeated(judge: Judge) -> list[str]:
     )
 
 
-def check_answer(judge: Judge, answer: Answer, workers: WorkerSource) -> Checked:
+def check_answer(judge: Judge, answer: Answer, workers: WorkerSource) -> PendingVerdict:
     """Check one answer.
 
     Raises:
         NotStarted: a worker did not start.
     """
-    return exhaust(_checking(judge, answer, workers))
+    return run_to_end(_answer_steps(judge, answer, workers))
 
 
-def _checking(judge: Judge, answer: Answer, workers: WorkerSource) -> Checking:
+def _answer_steps(judge: Judge, answer: Answer, workers: WorkerSource) -> VerdictSteps:
     """Check an answer, again in a new worker where earlier days' code may have made it fail."""
     if not isinstance(workers, WorkerSession):
-        return (yield from _checking_once(judge, answer, workers))
+        return (yield from _attempt_steps(judge, answer, workers))
     workers.take(judge.torch_on)
     used, stopped = workers.used, workers.stopped
-    checked = yield from _checking_once(judge, answer, workers)
+    checked = yield from _attempt_steps(judge, answer, workers)
     spoilt = not checked.verdict.as_new or (used and workers.stopped > stopped)
     if spoilt and any(check.went_wrong for check in checked.verdict.checks):
         workers.renew()
-        checked = yield from _checking_once(judge, answer, workers)
+        checked = yield from _attempt_steps(judge, answer, workers)
     workers.used = True
     return checked
 
 
-def _checking_once(judge: Judge, answer: Answer, workers: WorkerSource) -> Checking:
+def _attempt_steps(judge: Judge, answer: Answer, workers: WorkerSource) -> VerdictSteps:
     started = time.monotonic()
     run = AnswerRun(judge, answer, workers)
-    attempts = yield from run.attempts()
-    verdicts = judge.verdicts(attempts, run.begun)
+    outcomes = yield from run.outcomes()
+    verdicts = judge.verdicts(outcomes, run.begun)
     verdict = DayResult(
         judge.day,
         tuple(verdicts),
@@ -183,28 +195,20 @@ def _checking_once(judge: Judge, answer: Answer, workers: WorkerSource) -> Check
         called=tuple(sorted(run.called)),
     )
     verdict = verdict.with_repeats(_repeated(judge))
-    return Checked(
-        verdict, judge.search(attempts, verdicts), _there(judge, answer, workers, verdict)
-    )
-
-
-def _there(
-    judge: Judge, answer: Answer, workers: WorkerSource, verdict: DayResult
-) -> Checking | None:
-    """Run the checks that passed on the CPU on the practice GPU, or return None if there are none."""
     names = [check.name for check in verdict.checks if check.status == RUNNING]
-    return _checking_there(judge, answer, workers, names) if names else None
+    practice_steps = _practice_steps(judge.practice, answer, workers, names) if names else None
+    return PendingVerdict(verdict, judge.search(outcomes, verdicts), practice_steps)
 
 
-def _checking_there(
-    judge: Judge, answer: Answer, workers: WorkerSource, names: Sequence[str]
-) -> Checking:
-    there = judge.practice
-    assert there is not None
-    run = AnswerRun(there, answer, workers, names)
+def _practice_steps(
+    judge: Judge | None, answer: Answer, workers: WorkerSource, names: Sequence[str]
+) -> VerdictSteps:
+    """Run the checks that passed on the CPU on the practice GPU."""
+    assert judge is not None
+    run = AnswerRun(judge, answer, workers, names)
     try:
-        attempts = yield from run.attempts()
+        outcomes = yield from run.outcomes()
     except NotStarted as error:
-        attempts = {name: Attempt(None, "error", str(error)) for name in names}
-    verdicts = there.verdicts(attempts, run.begun)
-    return Checked(DayResult(judge.day, tuple(verdicts)), there.search(attempts, verdicts))
+        outcomes = {name: Outcome(None, "error", str(error)) for name in names}
+    verdicts = judge.verdicts(outcomes, run.begun)
+    return PendingVerdict(DayResult(judge.day, tuple(verdicts)), judge.search(outcomes, verdicts))

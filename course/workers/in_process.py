@@ -15,7 +15,7 @@ from typing import Any
 from course.checks.arrays import PRACTICE
 from course.checks.loading import Outline
 from course.curriculum import DAYS, MAX_SHOWN_LENGTH, Day
-from course.judging.judge import Attempt, Judge
+from course.judging.judge import Judge, Outcome
 from course.judging.results import CheckResult, DayResult
 from course.terminal.display import safe
 
@@ -31,12 +31,12 @@ def check_here(definitions: Sequence[Any], number: int | None) -> None:
     answer = SimpleNamespace(**dict(zip(names, definitions, strict=True)))
     judge = _judge(day)
     checks = [check for check in judge.checks if check.uses <= set(names)]
-    attempts = {
-        check.name: Attempt(judge.truth.run(check, answer, _file(answer, check)))
+    outcomes = {
+        check.name: Outcome(judge.truth.run(check, answer, _file(answer, check)))
         for check in checks
     }
-    result = DayResult(day, tuple(judge.results(attempts)))
-    practice_results = _there(judge, answer, result)
+    result = DayResult(day, tuple(judge.results(outcomes)))
+    practice_results = _practice_results(judge, answer, result)
     _show(replace(result, checks=(*result.checks, *practice_results)))
     judge.keep()
 
@@ -99,7 +99,9 @@ def _day_of(names: Sequence[str], number: int | None) -> Day:
     raise ValueError(f"day {number} does not ask for {what}, but for {exercises}")
 
 
-def _there(judge: Judge, answer: SimpleNamespace, result: DayResult) -> list[CheckResult]:
+def _practice_results(
+    judge: Judge, answer: SimpleNamespace, result: DayResult
+) -> list[CheckResult]:
     """Check what passes on the CPU on the practice GPU, too. Returns what fails there."""
     if judge.day.uses_torch and _has_gpu():
         return []  # torch takes the practice GPU for the accelerator from then on, and breaks on the real one
@@ -111,7 +113,7 @@ def _there(judge: Judge, answer: SimpleNamespace, result: DayResult) -> list[Che
     if practice is None or not again:
         return []
     runs = {check.name: practice.truth.run(check, answer, _file(answer, check)) for check in again}
-    results = practice.results({name: Attempt(run) for name, run in runs.items()})
+    results = practice.results({name: Outcome(run) for name, run in runs.items()})
     return [check for check in results if check.went_wrong]
 
 

@@ -44,7 +44,7 @@ from course.workers.preparing import IDLE, imports_ahead, prepare, run_uncompile
 from course.workers.snapshot import ProcessSnapshot
 from course.workers.tracing import tracing_calls
 
-LOOK = 0.05  # seconds between two looks at the learner's clock
+POLL_SECONDS = 0.05  # seconds between two looks at the learner's clock
 
 Send = Callable[..., None]
 """Sends a message, and an observation if there is one."""
@@ -180,7 +180,7 @@ def _as_text(stream: _Printed) -> IO[str]:
 def _watch_the_clock(channel: Channel) -> None:
     """Beside the learner's code: end it when it has computed too long."""
     while True:
-        time.sleep(LOOK)
+        time.sleep(POLL_SECONDS)
         if CLOCK.runs and CLOCK.seconds > PATIENCE:
             channel.stop_if_overran()
 

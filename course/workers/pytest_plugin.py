@@ -18,7 +18,7 @@ from course.checks.answer_files import Unreadable, build_answer, find_answer, re
 from course.checks.earlier_parts import EarlierParts
 from course.checks.loading import CORE, WATERTIGHT, Outline
 from course.curriculum import DAYS, REFERENCE, ROOT, YOURS, Day
-from course.judging.judge import Attempt, Judge
+from course.judging.judge import Judge, Outcome
 from course.references.editions import stub_of
 from course.references.imports import redacted_imports
 from course.references.redacted import redacted_references
@@ -90,12 +90,12 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
     run = judge.truth.run(check, module, file)
     if run.exception is not None and run.raised is not None and not run.raised.not_started:
         raise run.exception
-    attempts = {check.name: Attempt(run)}
+    outcomes = {check.name: Outcome(run)}
     # A diagnosis rests on all that the exercise's checks see.
     if not judge.truth.accepts(check, run):
         checks = [other for other in judge.checks if other.exercise == check.exercise]
-        attempts = {other.name: Attempt(judge.truth.run(other, module, file)) for other in checks}
-    [result] = [result for result in judge.results(attempts) if result.name == check.name]
+        outcomes = {other.name: Outcome(judge.truth.run(other, module, file)) for other in checks}
+    [result] = [result for result in judge.results(outcomes) if result.name == check.name]
     if result.status == "not_started":
         pytest.skip(f"not started: {result.message}")
     if result.status != "passed":

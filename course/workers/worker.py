@@ -42,16 +42,16 @@ from course.workers.limits import (
     WAITING,
 )
 
-LOOK = 0.02  # seconds between two looks at the memory
+POLL_SECONDS = 0.02  # seconds between two looks at the memory
 
 Result = TypeVar("Result")
 Wait = Generator[None, None, Result]
-"""A wait that yields every `LOOK` seconds, so that the caller can do other work."""
+"""A wait that yields every `POLL_SECONDS` seconds, so that the caller can do other work."""
 
 Reply = tuple[dict[str, Any], Observation]
 
 
-def exhaust(wait: Generator[Any, None, Result]) -> Result:
+def run_to_end(wait: Generator[Any, None, Result]) -> Result:
     """Run a generator to its end."""
     while True:
         try:
@@ -168,22 +168,24 @@ class Worker:
     @property
     def printed(self) -> str:
         """Return what the learner's code printed, cut to a length that can be shown."""
-        self._printing.join(timeout=0.2 if self.ended else LOOK)  # what it has said is on its way
+        self._printing.join(
+            timeout=0.2 if self.ended else POLL_SECONDS
+        )  # what it has said is on its way
         return "".join(self._printed)
 
-    def ask(self, request: dict[str, Any], files: Observation | None = None) -> None:
+    def send(self, request: dict[str, Any], files: Observation | None = None) -> None:
         """Send a request, once the worker is ready.
 
         Raises:
             NotStarted: the worker did not start.
         """
-        exhaust(self.asking(request, files))
+        run_to_end(self.sending(request, files))
 
-    def asking(self, request: dict[str, Any], files: Observation | None = None) -> Wait[None]:
+    def sending(self, request: dict[str, Any], files: Observation | None = None) -> Wait[None]:
         """Do the same, yielding during the wait."""
         if not self._ready:
             try:
-                yield from self.hearing(STARTING, STARTING)
+                yield from self.receiving(STARTING, STARTING)
             except WorkerLost:
                 raise
             except WorkerStopped as stop:
@@ -193,7 +195,7 @@ class Worker:
             self.slept = 0.0  # a cold disk is nobody's sleep
         self._requests.put(to_bytes(request, files))
 
-    def hear(
+    def receive(
         self, computing: float = PATIENCE, waiting: float = WAITING, sleeping: float = WAITING
     ) -> Reply:
         """Return the next message, with its observation.
@@ -207,24 +209,24 @@ class Worker:
             WorkerStopped: the worker died, sent an invalid message, or (`TimedOut`, `OutOfMemory`)
                 had to be stopped.
         """
-        return exhaust(self.hearing(computing, waiting, sleeping))
+        return run_to_end(self.receiving(computing, waiting, sleeping))
 
-    def hearing(
+    def receiving(
         self, computing: float = PATIENCE, waiting: float = WAITING, sleeping: float = WAITING
     ) -> Wait[Reply]:
         """Do the same, yielding during the wait."""
         computed, slept, since = self.computed, self.slept, time.monotonic()
-        looked = since
+        polled = since
         while True:
             try:
-                frame = self._frames.get(timeout=LOOK)
+                frame = self._frames.get(timeout=POLL_SECONDS)
             except queue.Empty:
-                self._look_at_memory()
-                before, looked = looked, time.monotonic()
+                self._check_memory()
+                before, polled = polled, time.monotonic()
                 if is_asleep(self._threads()):
                     # No more than was looked at: a computer that stood still made nobody sleep.
-                    self.slept += min(looked - before, 2 * LOOK)
-                spent, waited = self.computed - computed, looked - since
+                    self.slept += min(polled - before, 2 * POLL_SECONDS)
+                spent, waited = self.computed - computed, polled - since
                 if spent > computing or waited > waiting or self.slept - slept > sleeping:
                     self.end()
                     limit = computing if spent > computing else round(waited)
@@ -272,7 +274,7 @@ class Worker:
                 for child in process.children(recursive=True):
                     yield from thread_states(child.pid)
 
-    def _look_at_memory(self) -> None:
+    def _check_memory(self) -> None:
         with contextlib.suppress(psutil.Error):
             process = self._process.process
             if process is not None and process.memory_info().rss > MAX_MEMORY:
@@ -310,7 +312,7 @@ class Worker:
         """Wait until there is room for it: who floods the channel fills no memory of ours."""
         while not self.ended:
             with contextlib.suppress(queue.Full):
-                return self._frames.put(frame, timeout=LOOK)
+                return self._frames.put(frame, timeout=POLL_SECONDS)
         return None
 
     def _read_prints(self) -> None:

@@ -11,7 +11,7 @@ import torch
 from course.checks.answer_files import build_answer, read_answer
 from course.checks.arrays import PRACTICE
 from course.curriculum import DAYS
-from course.judging.judge import Attempt, Judge
+from course.judging.judge import Judge, Outcome
 from course.judging.misconceptions import load_misconceptions
 from course.references.imports import redacted_imports
 from course.references.patched import reference_module
@@ -64,7 +64,7 @@ def failures(results):
 def test_the_reference_passes(day):
     """It agrees with itself, to rounding."""
     judge = judge_of(day)
-    assert not failures(judge.results(judge.attempts(reference_module(day))))
+    assert not failures(judge.results(judge.outcomes(reference_module(day))))
 
 
 @pytest.mark.parametrize(("day", "path"), ACCEPTED, ids=name)
@@ -73,14 +73,14 @@ def test_accepted_answer_passes(day, path):
     with redacted_imports(redacted_references(day), day.number, _no_own_part):
         answer = build_answer(str(path), read_answer(path))
     judge = judge_of(day)
-    assert not failures(judge.results(judge.attempts(answer, str(path))))
+    assert not failures(judge.results(judge.outcomes(answer, str(path))))
 
 
 @pytest.mark.parametrize(("day", "wrong"), WRONG, ids=name)
 def test_mistake_about_devices_is_caught_and_named(day, wrong):
     """The practice GPU is held to the same in `test_days.py`."""
     judge = judge_of(day)
-    seen = {check.name: Attempt(judge.truth.wrong(check, wrong).run) for check in judge.checks}
+    seen = {check.name: Outcome(judge.truth.wrong(check, wrong).run) for check in judge.checks}
     failed = failures(judge.results(seen))
     of_its_own = [one for one in failed if one.exercise == wrong.definition]
     assert {one.misconception for one in of_its_own} == {wrong.id}

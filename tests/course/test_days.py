@@ -18,15 +18,15 @@ from course.curriculum import ANSWER_TAG, DAYS, ROOT
 from course.desk.hints import read_hints
 from course.judging.closed_words import known, pattern
 from course.judging.comparison import compare
-from course.judging.judge import Attempt, Judge
+from course.judging.judge import Judge, Outcome
 from course.judging.misconceptions import load_misconceptions
 from course.references.imports import redacted_imports
 from course.references.patched import reference_module
 from course.references.redacted import redacted_references
 from course.references.stubs import stub_text
-from course.workers.checking import checking
+from course.workers.checking import day_steps
 from course.workers.pool import WorkerPool
-from course.workers.worker import exhaust
+from course.workers.worker import run_to_end
 from tests.draws import faults
 
 READY = [day for day in DAYS if day.ready]
@@ -82,7 +82,7 @@ def test_solution_passes(day):
 @each_day
 def test_solution_passes_in_a_worker(day, pool):
     """What a worker's verdict on it says and counts, on the CPU and on the practice GPU."""
-    result = exhaust(checking(judge_of(day), ROOT / "solutions", pool)).look()
+    result = run_to_end(day_steps(judge_of(day), ROOT / "solutions", pool)).finish()
     told = [(check.name, check.message) for check in result.checks]
     assert (result.status, result.watertight) == ("passed", True), told
     there = [check for check in judge_of(day).checks if check.on_practice]
@@ -103,7 +103,7 @@ def test_untouched_stub_is_not_started(day, tmp_path):
 def test_untouched_stub_is_not_started_in_a_worker(day, pool, tmp_path):
     """Every check of a stub says that it is not started, and so does the day."""
     (tmp_path / f"{day.stem}.py").write_text(stub_text(day), encoding="utf-8")
-    result = exhaust(checking(judge_of(day), tmp_path, pool)).look()
+    result = run_to_end(day_steps(judge_of(day), tmp_path, pool)).finish()
     assert {check.status for check in result.checks} == {"not_started"}
     assert result.status == "not_started"
     assert not result.begun
@@ -141,7 +141,7 @@ def each_wrong(at_once):
 def failures_of(day, wrong):
     """The verdicts on a known wrong answer that are bad ones."""
     judge = judge_of(day)
-    seen = {check.name: Attempt(judge.truth.wrong(check, wrong).run) for check in judge.checks}
+    seen = {check.name: Outcome(judge.truth.wrong(check, wrong).run) for check in judge.checks}
     results = judge.results(seen)
     return [result for result in results if result.status in ("failed", "error")]
 
@@ -218,7 +218,7 @@ def test_mistake_about_devices_is_caught_and_named(day, wrong):
     module = wrong.module(day)
     own = [check for check in judge.checks if check.exercise == wrong.definition]
     assert all(judge.truth.passes(check, module) for check in own)
-    seen = {check.name: Attempt(there.truth.wrong(check, wrong).run) for check in there.checks}
+    seen = {check.name: Outcome(there.truth.wrong(check, wrong).run) for check in there.checks}
     failed = [one for one in there.results(seen) if one.status in ("failed", "error")]
     of_its_own = [result for result in failed if result.exercise == wrong.definition]
     assert of_its_own
@@ -301,7 +301,7 @@ def verdicts(path, judge):
     day = judge.day
     with redacted_imports(redacted_references(day), day.number, no_own_part):
         answer = build_answer(str(path), read_answer(path))
-    results = judge.results(judge.attempts(answer, str(path)))
+    results = judge.results(judge.outcomes(answer, str(path)))
     return {result.name: (result.status, result.message) for result in results}
 
 

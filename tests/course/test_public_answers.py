@@ -24,7 +24,7 @@ def judged(case, path):
     judge = Judge(day, 0)
     with redacted_imports(redacted_references(day), day.number, no_own_part):
         answer = build_answer(str(path), read_answer(path))
-    results = judge.results(judge.attempts(answer, str(path)))
+    results = judge.results(judge.outcomes(answer, str(path)))
     return [one for one in results if one.exercise == case["exercise"]]
 
 

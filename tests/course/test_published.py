@@ -53,7 +53,7 @@ HEADS_MASK = "mask = mask.unsqueeze(1)"
 
 def failed_core(judge, module):
     """The verdicts on the core checks that a module fails."""
-    results = judge.results(judge.attempts(module))
+    results = judge.results(judge.outcomes(module))
     return [one for one in results if one.went_wrong and one.tier == CORE]
 
 

@@ -195,7 +195,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         monkeypatch.delenv(name.upper(), raising=False)
     monkeypatch.setenv("COURSE_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr(downloads, "WAIT", 0.0)
-    monkeypatch.setattr(downloads, "LOOK", 0.01)
+    monkeypatch.setattr(downloads, "POLL_SECONDS", 0.01)
     return tmp_path / "cache"
 
 

@@ -26,7 +26,7 @@ from training.errors import Refused
 STALL = 20.0  # seconds without a byte after which an answer is given up
 TRIES = 5  # in a row, that bring the file no further
 WAIT = 0.5  # seconds before the next try; doubled at each that brings nothing
-LOOK = 0.1  # seconds between two looks whether another program has done
+POLL_SECONDS = 0.1  # seconds between two looks whether another program has done
 
 
 @dataclass(frozen=True)
@@ -229,7 +229,7 @@ def _alone(file: File, target: Path, console: Console) -> Iterator[None]:
         lock.acquire(blocking=False)
     except Timeout:
         _say(console, f"Another program is fetching {file.name}; waiting for it.")
-        lock.acquire(poll_interval=LOOK)
+        lock.acquire(poll_interval=POLL_SECONDS)
     try:
         yield
     finally:

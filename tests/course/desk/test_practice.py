@@ -22,9 +22,9 @@ from course.judging.results import RUNNING
 from course.references.patched import reference_module
 from course.terminal import display
 from course.terminal.display import MARKS
-from course.workers.checking import checking
+from course.workers.checking import day_steps
 from course.workers.pool import WorkerPool
-from course.workers.worker import exhaust
+from course.workers.worker import run_to_end
 
 pytestmark = pytest.mark.skipif(
     missing_device(PRACTICE) is not None, reason=str(missing_device(PRACTICE))
@@ -50,7 +50,7 @@ def check(tmp_path, pool):
         assert find in source
         answer = tmp_path / f"{DAY.stem}.py"
         answer.write_text(source.replace(find, put), encoding="utf-8")
-        return exhaust(checking(Judge(DAY, device=device), tmp_path, pool))
+        return run_to_end(day_steps(Judge(DAY, device=device), tmp_path, pool))
 
     return check
 
@@ -72,7 +72,7 @@ def test_the_verdict_does_not_wait(check):
     assert (checked.verdict.status, checked.verdict.watertight) == (RUNNING, False)
     assert {one.status for one in checked.verdict.checks} == {"passed", RUNNING}
     assert MARKS["watertight"] not in in_words(verdict(checked.verdict))
-    result = checked.look()
+    result = checked.finish()
     assert MARKS["watertight"] in in_words(verdict(result))
     assert (result.status, result.watertight) == ("passed", True)
     assert result.passed == result.total == checked.verdict.total
@@ -83,7 +83,7 @@ def test_a_mistake_about_devices(check):
     """It is named, with the line that made the CPU tensor, and the day is not passed."""
     checked = check(MADE_THERE, MADE_ON_CPU)
     assert {one.status for one in checked.verdict.checks} == {"passed", RUNNING}
-    result = checked.look()
+    result = checked.finish()
     [wrong] = [one for one in result.checks if one.is_open]
     assert (wrong.device, wrong.misconception) == (PRACTICE, "positions_made_on_the_cpu")
     assert result.status == "error"
@@ -100,7 +100,7 @@ def test_a_mistake_about_devices(check):
 def test_other_mistakes_are_named_there(check):
     """Where all checks run on the practice GPU, a mistake that also shows on the CPU has its name."""
     find, put = "F.linear(x, self.embed.weight)", "F.linear(x, self.embed.weight.detach())"
-    result = check(find, put, PRACTICE).look()
+    result = check(find, put, PRACTICE).finish()
     assert "head_detached" in {one.misconception for one in there(result)}
 
 
@@ -113,7 +113,7 @@ def test_what_fails_on_the_cpu_is_not_run_there(check):
     assert any(one.status == "failed" for one in again.values())
     for name, one in again.items():
         assert one.status == (RUNNING if before[name].status == "passed" else before[name].status)
-    assert {one.status for one in there(checked.look())} == {"passed", "failed"}
+    assert {one.status for one in there(checked.finish())} == {"passed", "failed"}
 
 
 @pytest.mark.slow
@@ -219,8 +219,8 @@ def test_days_in_numpy_have_none():
 def test_a_stub_is_not_started(tmp_path, pool):
     """Nothing of an untouched stub is run there."""
     (tmp_path / f"{DAY.stem}.py").write_text(DAY.stub.read_text(encoding="utf-8"), encoding="utf-8")
-    checked = exhaust(checking(Judge(DAY), tmp_path, pool))
-    assert not checked.is_waited_for
+    checked = run_to_end(day_steps(Judge(DAY), tmp_path, pool))
+    assert not checked.awaits_practice
     assert {one.status for one in checked.verdict.checks} == {"not_started"}
 
 

@@ -19,7 +19,7 @@ from course.curriculum import DAYS, find_day
 from course.desk import watching
 from course.judging.results import CheckResult, DayResult
 from course.terminal import display
-from course.workers.checking import Checked
+from course.workers.checking import PendingVerdict
 
 PATIENCE = 120  # seconds by the clock for a verdict, on a machine that is busy
 
@@ -370,7 +370,7 @@ def test_what_is_said_of_the_file_system_stays_on_the_screen(tmp_path):
     """A verdict clears the screen."""
     console = Console(file=io.StringIO(), force_terminal=True, theme=display.THEME)
     watch = watching.Watch(DAYS[1], tmp_path, console, as_json=False, seed=0)
-    watch._checked = checked = Checked(DayResult(DAYS[1], (), begun=True))
+    watch._checked = checked = PendingVerdict(DayResult(DAYS[1], (), begun=True))
     watch._result = checked.result
     watch._notice("The file is looked at.")
     watch._show()
@@ -387,7 +387,9 @@ def test_what_is_printed_pushes_no_title_off_the_screen(rows, printed, tmp_path)
     watch = watching.Watch(DAYS[1], tmp_path, console, as_json=False, seed=0)
     message = "\n".join(f"Line {number} of what differs." for number in range(rows))
     check = CheckResult("test_it", "attention", "failed", message, "It is right.")
-    watch._checked = checked = Checked(DayResult(DAYS[1], (check,), begun=True, printed=printed))
+    watch._checked = checked = PendingVerdict(
+        DayResult(DAYS[1], (check,), begun=True, printed=printed)
+    )
     watch._result = checked.result
     watch._show()
     assert console.file.getvalue().count("\n") < 24

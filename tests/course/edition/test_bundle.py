@@ -302,8 +302,8 @@ def test_every_known_wrong_answer_is_named(number, edition):
         by_heart = Judge(day)
     for wrong in load_misconceptions(day):
         module = wrong.module(day)
-        attempts = judge.attempts(module)
-        by_reference, by_recording = judge.results(attempts), by_heart.results(attempts)
+        outcomes = judge.outcomes(module)
+        by_reference, by_recording = judge.results(outcomes), by_heart.results(outcomes)
         assert [(r.status, r.misconception) for r in by_recording] == [
             (r.status, r.misconception) for r in by_reference
         ]

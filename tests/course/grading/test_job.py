@@ -26,10 +26,10 @@ class Scripted:
         self.outcome = outcome
         self.ended = False
 
-    def ask(self, request, files):
+    def send(self, request, files):
         pass
 
-    def hear(self, *limits):
+    def receive(self, *limits):
         if isinstance(self.outcome, Exception):
             raise self.outcome
         return self.outcome, {}

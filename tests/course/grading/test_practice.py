@@ -26,7 +26,7 @@ def test_behind_walls(found):
             lambda torch_on: SandboxedWorker(found, torch_on), apart=True
         ) as session:
             checked = check_answer(Judge(DAY), answer, session)
-            checked.look_in_batch(200)
+            checked.finish_in_batch(200)
             seen.append(checked.result)
     right, refused = seen
     assert (right.status, right.watertight) == ("passed", True)

@@ -37,7 +37,7 @@ def asked(found, source, names=()):
     worker = SandboxedWorker(found, "cpu")
     answer = Answer("day01_softmax.py", f"{HOME}/day01_softmax.py", source.encode())
     run = AnswerRun(judge(1), answer, workers=None, names=names)
-    worker.ask(run._request(), run._file())
+    worker.send(run._request(), run._file())
     return worker
 
 
@@ -143,8 +143,8 @@ def said(found):
     check = judge(1).checks[0].name
     worker = asked(found, f"EXPRESSIONS = {list(SENTENCES)!r}\n{SAYING}", [check])
     try:
-        worker.hear(60)  # that the answer is loaded
-        _, observation = worker.hear(60)
+        worker.receive(60)  # that the answer is loaded
+        _, observation = worker.receive(60)
     finally:
         worker.end()
     [leaf, *_] = observation.values()
@@ -173,11 +173,11 @@ def test_a_bubblewrap_that_hangs_is_no_sandbox(found, monkeypatch):
 # --- Limits ---------------------------------------------------------------------------------------
 
 
-def hear(found, body, patience=3.0, waiting=WAITING):
+def receive(found, body, patience=3.0, waiting=WAITING):
     """What becomes of an answer that does something when it is loaded."""
     worker = asked(found, body)
     try:
-        return worker.hear(patience, waiting)
+        return worker.receive(patience, waiting)
     finally:
         worker.end()
 
@@ -209,20 +209,20 @@ def test_memory(found):
         group.end()
     fill = "try: x.madvise(23)\nexcept OSError:\n    for i in range(0, 6 * 2**30, 4096): x[i] = 1"
     with pytest.raises(OutOfMemory, match="over 4 GB"):
-        hear(found, f"import mmap\nx = mmap.mmap(-1, 6 * 2**30)\n{fill}", 60.0, 600.0)
+        receive(found, f"import mmap\nx = mmap.mmap(-1, 6 * 2**30)\n{fill}", 60.0, 600.0)
 
 
 def test_time(found):
     """A loop is ended by the time that it computes."""
     with pytest.raises(TimedOut, match=r"after 0\.5 seconds"):
-        hear(found, "while True: pass", patience=0.5)
+        receive(found, "while True: pass", patience=0.5)
 
 
 def test_nothing_is_left(found):
     """What it has started in the background goes with it, and its group too."""
     others = groups()  # a grader of this process keeps workers ready
     start = "subprocess.Popen(['sleep', '4711'], start_new_session=True)"
-    hear(found, f"import subprocess\nfor _ in range(5):\n    {start}\n")
+    receive(found, f"import subprocess\nfor _ in range(5):\n    {start}\n")
     sleeping = [
         one for one in psutil.process_iter(["cmdline"]) if "4711" in (one.info["cmdline"] or [])
     ]
@@ -238,7 +238,7 @@ def groups():
 def test_computing_is_counted(found):
     """What an answer computes is counted, and still known when its worker has gone."""
     worker = SandboxedWorker(found, "cpu")
-    worker.hear(60)
+    worker.receive(60)
     before = worker.computed
     worker.end()
     assert 0.1 < before <= worker.computed < 60
@@ -363,7 +363,7 @@ def in_one_session(found, answers):
         for number, source in answers.items():
             name = f"{BY_NUMBER[number].stem}.py"
             answer = Answer(name, f"{HOME}/{name}", source.encode())
-            yield number, check_answer(judge(number), answer, session).look()
+            yield number, check_answer(judge(number), answer, session).finish()
 
 
 @pytest.mark.slow

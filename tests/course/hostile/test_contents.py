@@ -75,7 +75,7 @@ def searched(found, day, planted=""):
     answer = Answer(f"{day.stem}.py", f"{HOME}/{day.stem}.py", code.encode())
     with WorkerSession(lambda device: SandboxedWorker(found, device), apart=True) as session:
         judge = Judge(day, feedback=Feedback.discreet)
-        return check_answer(judge, answer, session).look()
+        return check_answer(judge, answer, session).finish()
 
 
 @pytest.mark.slow

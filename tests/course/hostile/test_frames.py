@@ -13,7 +13,7 @@ from course.checks.frames import BadFrame, from_bytes, raised_from, to_bytes
 from course.checks.observation import CARRIED, Leaf, Raised, flatten
 from course.checks.seeing import CheckRun
 from course.curriculum import BY_NUMBER
-from course.judging.judge import Attempt, Judge
+from course.judging.judge import Judge, Outcome
 from course.judging.messages import Feedback
 
 REPEATABLE = settings(derandomize=True, database=None, deadline=None)
@@ -216,11 +216,11 @@ def test_odd_observations_are_judged(case, damaged, raised):
     """Whatever was seen, there is a verdict; and what is not even alike never passes."""
     judge, check, observation = case
     _, arrived = from_bytes(to_bytes({}, observation))
-    outcome = Attempt(CheckRun(arrived, raised, tuple(damaged)))
-    attempts = {check.name: outcome}
-    verdicts = judge.verdicts(attempts)
-    search = judge.search(attempts, verdicts)
-    search.look_in_batch(max_runs=1)  # the 300 runs of a batch would take minutes in all
+    outcome = Outcome(CheckRun(arrived, raised, tuple(damaged)))
+    outcomes = {check.name: outcome}
+    verdicts = judge.verdicts(outcomes)
+    search = judge.search(outcomes, verdicts)
+    search.run_in_batch(max_runs=1)  # the 300 runs of a batch would take minutes in all
     [result] = search.diagnosed(verdicts)
     assert result.status in STATUSES
     assert len(result.message) < 50_000

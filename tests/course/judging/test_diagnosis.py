@@ -12,7 +12,7 @@ from course.checks.observation import Raised
 from course.checks.seeing import CheckRun
 from course.curriculum import DAYS, RAISE, find_day
 from course.judging import diagnosis
-from course.judging.judge import Attempt, Judge
+from course.judging.judge import Judge, Outcome
 from course.judging.messages import beside_others, contradict
 from course.judging.misconceptions import load_misconceptions, module_with
 from course.references.patched import reference_module
@@ -26,7 +26,7 @@ OUTPUT = "return weights @ value, weights"
 
 def results_of(day, module):
     judge = judge_of(day)
-    return judge.results(judge.attempts(module))
+    return judge.results(judge.outcomes(module))
 
 
 def failures(day, definition, *edits):
@@ -149,8 +149,8 @@ def test_what_is_written_is_diagnosed_beside_a_stub(number, mistake, stub, named
     lines = text.splitlines(keepends=True)  # by which a stub's line is known
     monkeypatch.setitem(linecache.cache, file, (len(text), None, lines, file))
     judge = judge_of(day)
-    attempts = judge.attempts(reference_module(day, {one.definition: text}), file)
-    assert {one.misconception for one in judge.results(attempts) if one.went_wrong} == {named}
+    outcomes = judge.outcomes(reference_module(day, {one.definition: text}), file)
+    assert {one.misconception for one in judge.results(outcomes) if one.went_wrong} == {named}
 
 
 def test_a_mistake_in_each_of_two_exercises():
@@ -382,17 +382,17 @@ def search():
     judge = Judge(day)
     known = {wrong.id: wrong for wrong in judge.truth.misconceptions}
     module = module_with([known["not_scaled"], known["mask_ignored"]], day)
-    attempts = judge.attempts(module)
-    return judge.search(attempts, judge.verdicts(attempts))
+    outcomes = judge.outcomes(module)
+    return judge.search(outcomes, judge.verdicts(outcomes))
 
 
 def test_a_search_can_be_left_and_gone_on_with(search, monkeypatch):
     """When patience is at its end nothing is told; whoever goes on finds what there is to find."""
     monkeypatch.setattr(diagnosis, "PATIENCE", 0.0)
-    assert not search.look()
+    assert not search.run()
     assert search.diagnoses == {}
     monkeypatch.setattr(diagnosis, "PATIENCE", float("inf"))
-    assert search.look()
+    assert search.run()
     assert {one.id for one in search.diagnoses["attention"]} == {"not_scaled", "mask_ignored"}
 
 
@@ -401,10 +401,10 @@ def test_a_line_that_cannot_run_is_not_searched(kind):
     """A name that is not there needs no search; of what is called wrongly no two mistakes are tried."""
     judge = Judge(find_day("2"))
     slip = Raised(kind, "name 'quary' is not defined", [(3, "attention", "quary")])
-    attempts = {check.name: Attempt(CheckRun({}, slip)) for check in judge.checks}
-    search = judge.search(attempts, judge.verdicts(attempts))
+    outcomes = {check.name: Outcome(CheckRun({}, slip)) for check in judge.checks}
+    search = judge.search(outcomes, judge.verdicts(outcomes))
     assert search.needed == (kind in diagnosis.SLIPS)
-    search.look_in_batch()
+    search.run_in_batch()
     assert search.runs == 0
     assert search.done
 
@@ -413,19 +413,19 @@ def test_a_batch_looks_as_long_on_every_machine(search, monkeypatch):
     """Its measure is runs, and no clock: the fewer are allowed, the less is found."""
     monkeypatch.setattr(diagnosis.time, "thread_time", lambda: float("inf"))
     monkeypatch.setattr(diagnosis, "MAX_RUNS", 1)
-    search.look_in_batch()
+    search.run_in_batch()
     assert not search.done
     monkeypatch.setattr(diagnosis, "MAX_RUNS", 300)
-    search.look_in_batch()
+    search.run_in_batch()
     assert {one.id for one in search.diagnoses["attention"]} == {"not_scaled", "mask_ignored"}
 
 
 def test_a_batch_has_no_more_runs_than_are_left(search, monkeypatch):
     """Who grades a submission can give all of its days together a number of runs."""
     monkeypatch.setattr(diagnosis, "MAX_RUNS", 300)
-    assert search.look_in_batch(1) == 1
+    assert search.run_in_batch(1) == 1
     assert not search.done
-    assert search.look_in_batch(200) == search.runs - 1 < 200
+    assert search.run_in_batch(200) == search.runs - 1 < 200
     assert search.done
 
 
@@ -433,5 +433,5 @@ def test_an_answer_that_is_right_is_not_searched():
     """Nothing is wrong, so there is nothing to look for."""
     day = find_day("2")
     judge = judge_of(day)
-    attempts = judge.attempts(reference_module(day))
-    assert judge.search(attempts, judge.verdicts(attempts)).done
+    outcomes = judge.outcomes(reference_module(day))
+    assert judge.search(outcomes, judge.verdicts(outcomes)).done

@@ -7,10 +7,10 @@ import pytest
 from course.curriculum import BY_NUMBER
 from course.judging.judge import Judge
 from course.workers import forking
-from course.workers.checking import checking
+from course.workers.checking import day_steps
 from course.workers.forking import CAN_FORK, close_servers
 from course.workers.pool import WorkerPool
-from course.workers.worker import exhaust
+from course.workers.worker import run_to_end
 
 
 @functools.cache
@@ -30,7 +30,7 @@ def checks_in(folder, pool):
     def check(number, answer):
         data = answer if isinstance(answer, bytes) else answer.encode()
         (folder / f"{BY_NUMBER[number].stem}.py").write_bytes(data)
-        return exhaust(checking(judge(number), folder, pool)).look()
+        return run_to_end(day_steps(judge(number), folder, pool)).finish()
 
     return check
 

@@ -34,8 +34,8 @@ def no_server_is_left():
 
 def run(worker, code):
     """What a worker sends for a piece of code."""
-    worker.ask({"code": code})
-    return worker.hear(PATIENCE, PATIENCE)[0]
+    worker.send({"code": code})
+    return worker.receive(PATIENCE, PATIENCE)[0]
 
 
 def test_a_worker_is_a_fork_of_a_process_that_computed_nothing():
@@ -92,7 +92,7 @@ def test_a_lost_server_is_nobody_s_fault():
     server = run(worker, "import os; send({'server': os.getppid(), 'own': os.getpid()})")
     os.kill(server["server"], signal.SIGKILL)
     with pytest.raises(WorkerLost, match=LOST[:20]):
-        worker.hear(PATIENCE, PATIENCE)
+        worker.receive(PATIENCE, PATIENCE)
     assert gone(server["own"])
     assert run(Worker(None, SERVING), "import os; send({'server': os.getppid()})") != server
 
@@ -100,10 +100,10 @@ def test_a_lost_server_is_nobody_s_fault():
 def test_a_verdict_survives_a_lost_server(monkeypatch):
     """The check is made again in another worker."""
     judge, killed = Judge(DAYS[0]), []
-    ask = Worker.asking
+    send = Worker.sending
 
     def kill_the_first(self, request, files=None):
-        yield from ask(self, request, files)
+        yield from send(self, request, files)
         if not killed:
             killed.append(self._process.process.ppid())
             os.kill(killed[0], signal.SIGKILL)
@@ -131,10 +131,10 @@ def test_without_a_server_a_worker_is_a_new_interpreter(monkeypatch):
     thread = "import threading, time; threading.Thread(target=time.sleep, args=(99,), daemon=True).start(); "
     monkeypatch.setattr(forking, "PROGRAM", thread + forking.PROGRAM)
     with pytest.raises(WorkerLost):
-        Worker(None).ask({})
+        Worker(None).send({})
     worker = Worker(None)
     assert isinstance(worker._process, Spawned)
-    worker.ask({})
+    worker.send({})
     worker.end()
 
 
