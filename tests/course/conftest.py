@@ -44,15 +44,15 @@ def said_by(
     program: Sequence[str], commands: Sequence[Sequence[str]], **how: object
 ) -> list[SimpleNamespace]:
     """Exit code and output of each of several commands that a program runs, which is given them as JSON."""
-    asked = [
+    requests = [
         (command[:-1], command[-1]) if command and isinstance(command[-1], dict) else (command, {})
         for command in commands
     ]
     done = subprocess.run(
-        program, input=json.dumps(asked), capture_output=True, encoding="utf-8", **how
+        program, input=json.dumps(requests), capture_output=True, encoding="utf-8", **how
     )
     assert done.returncode == 0, done.stderr
-    return [SimpleNamespace(**one) for one in json.loads(done.stdout)]
+    return [SimpleNamespace(**entry) for entry in json.loads(done.stdout)]
 
 
 @dataclass
@@ -67,9 +67,9 @@ class Project:
         return self.root / "exercises" / "day02_attention.py"
 
     def environment(self, **changes: str) -> dict[str, str]:
-        kept = {name: value for name, value in os.environ.items() if name != "FORCE_COLOR"}
+        inherited = {name: value for name, value in os.environ.items() if name != "FORCE_COLOR"}
         width = {"COLUMNS": "100", "NO_COLOR": "1", "TERM": "dumb"}
-        return kept | width | {"PYTHONPATH": str(self.root)} | changes
+        return inherited | width | {"PYTHONPATH": str(self.root)} | changes
 
     @property
     def command(self) -> list[str]:
@@ -121,11 +121,11 @@ def unhurried():
 
 
 @pytest.fixture(scope="module")
-def found():
+def real_sandbox():
     """The walls of this machine; where there are none, tests of them are skipped."""
     try:
-        with open_sandbox() as found:
-            yield found
+        with open_sandbox() as opened:
+            yield opened
     except NoSandbox as reason:
         pytest.skip(f"no sandbox here: {reason}")
 
@@ -138,11 +138,11 @@ def pristine(tmp_path_factory):
         shared = shared.parent
     root = shared / "pristine" / "project"
     with FileLock(shared / "pristine.lock"):
-        made = root.with_name("made")
-        if not made.exists():
+        marker = root.with_name("made")
+        if not marker.exists():
             shutil.rmtree(root, ignore_errors=True)  # of a process that was killed
             _copy_to(root)
-            made.touch()
+            marker.touch()
     return root
 
 

@@ -57,7 +57,7 @@ def judge_of(day):
 
 def failures(results):
     """Return the verdicts that are bad ones."""
-    return [one for one in results if one.status not in ("passed", "skipped")]
+    return [result for result in results if result.status not in ("passed", "skipped")]
 
 
 @pytest.mark.parametrize("day", WITH_TORCH, ids=name)
@@ -80,8 +80,8 @@ def test_accepted_answer_passes(day, path):
 def test_mistake_about_devices_is_caught_and_named(day, wrong):
     """The practice GPU is held to the same in `test_days.py`."""
     judge = judge_of(day)
-    seen = {check.name: Outcome(judge.truth.wrong(check, wrong).run) for check in judge.checks}
-    failed = failures(judge.results(seen))
-    of_its_own = [one for one in failed if one.exercise == wrong.definition]
-    assert {one.misconception for one in of_its_own} == {wrong.id}
-    assert {one.misconception for one in failed} <= {wrong.id, None}
+    outcomes = {check.name: Outcome(judge.truth.wrong(check, wrong).run) for check in judge.checks}
+    failed = failures(judge.results(outcomes))
+    of_its_own = [result for result in failed if result.exercise == wrong.definition]
+    assert {result.misconception for result in of_its_own} == {wrong.id}
+    assert {result.misconception for result in failed} <= {wrong.id, None}

@@ -83,11 +83,11 @@ def test_solution_passes(day):
 def test_solution_passes_in_a_worker(day, pool):
     """What a worker's verdict on it says and counts, on the CPU and on the practice GPU."""
     result = run_to_end(day_steps(judge_of(day), ROOT / "solutions", pool)).finish()
-    told = [(check.name, check.message) for check in result.checks]
-    assert (result.status, result.watertight) == ("passed", True), told
-    there = [check for check in judge_of(day).checks if check.on_practice]
-    assert result.passed + result.passed_watertight == len(judge_of(day).checks) + len(there)
-    assert sum(check.device == PRACTICE for check in result.checks) == len(there)
+    messages = [(check.name, check.message) for check in result.checks]
+    assert (result.status, result.watertight) == ("passed", True), messages
+    repeated = [check for check in judge_of(day).checks if check.on_practice]
+    assert result.passed + result.passed_watertight == len(judge_of(day).checks) + len(repeated)
+    assert sum(check.device == PRACTICE for check in result.checks) == len(repeated)
 
 
 @each_day
@@ -129,9 +129,9 @@ def each_wrong(at_once):
     return pytest.mark.parametrize(
         ("day", "wrong"),
         [
-            pytest.param(day, wrong, marks=() if place < at_once else slow)
+            pytest.param(day, wrong, marks=() if index < at_once else slow)
             for day in READY
-            for place, wrong in enumerate(load_misconceptions(day))
+            for index, wrong in enumerate(load_misconceptions(day))
         ],
         ids=lambda value: getattr(value, "stem", None) or value.key,
     )
@@ -141,8 +141,8 @@ def each_wrong(at_once):
 def failures_of(day, wrong):
     """The verdicts on a known wrong answer that are bad ones."""
     judge = judge_of(day)
-    seen = {check.name: Outcome(judge.truth.wrong(check, wrong).run) for check in judge.checks}
-    results = judge.results(seen)
+    outcomes = {check.name: Outcome(judge.truth.wrong(check, wrong).run) for check in judge.checks}
+    results = judge.results(outcomes)
     return [result for result in results if result.status in ("failed", "error")]
 
 
@@ -166,10 +166,12 @@ def test_what_known_mistakes_raise_can_be_told(day):
     """In grading an exception's own words are shown where they are on the list: theirs are."""
     judge = judge_of(day)
     truth = judge.truth
-    wrong = [truth.wrong(check, one) for check in judge.checks for one in truth.misconceptions]
-    raised = [one.run.raised for one in wrong]
-    said = {one.message.partition("\n")[0] for one in raised if one}
-    assert not {pattern(words) for words in said if words} - known()
+    wrong = [
+        truth.wrong(check, mistake) for check in judge.checks for mistake in truth.misconceptions
+    ]
+    raised = [run.run.raised for run in wrong]
+    messages = {error.message.partition("\n")[0] for error in raised if error}
+    assert not {pattern(words) for words in messages if words} - known()
 
 
 # Where published code that trains well differs from a contract, and the day is about something else.
@@ -197,10 +199,10 @@ def test_published_code_passes_the_core(day, wrong):
 
 def on_practice(day):
     """Return the judge of what is observed on the practice GPU without being asked."""
-    there = judge_of(day).practice
-    if there is None:
+    practice = judge_of(day).practice
+    if practice is None:
         pytest.skip("nothing of this day is observed on the practice GPU")
-    return there
+    return practice
 
 
 WRONG_THERE = [
@@ -214,12 +216,16 @@ WRONG_THERE = [
 )
 def test_mistake_about_devices_is_caught_and_named(day, wrong):
     """It is right on the CPU; what is observed on the practice GPU without being asked names it."""
-    judge, there = judge_of(day), on_practice(day)
+    judge, practice = judge_of(day), on_practice(day)
     module = wrong.module(day)
     own = [check for check in judge.checks if check.exercise == wrong.definition]
     assert all(judge.truth.passes(check, module) for check in own)
-    seen = {check.name: Outcome(there.truth.wrong(check, wrong).run) for check in there.checks}
-    failed = [one for one in there.results(seen) if one.status in ("failed", "error")]
+    outcomes = {
+        check.name: Outcome(practice.truth.wrong(check, wrong).run) for check in practice.checks
+    }
+    failed = [
+        result for result in practice.results(outcomes) if result.status in ("failed", "error")
+    ]
     of_its_own = [result for result in failed if result.exercise == wrong.definition]
     assert of_its_own
     assert {result.misconception for result in of_its_own} == {wrong.id}
@@ -230,13 +236,13 @@ def test_mistake_about_devices_is_caught_and_named(day, wrong):
 @each_day
 def test_exercises_are_observed_on_the_practice_gpu(day):
     """Each exercise one of whose core checks takes tensors has one or two checks there; they pass."""
-    there, reference = judge_of(day).practice, reference_module(day)
-    checks = there.checks if there else []
+    practice, reference = judge_of(day).practice, reference_module(day)
+    checks = practice.checks if practice else []
     counts = Counter(check.exercise for check in checks)
     taking = [check for check in load_checks(day) if check.tier == CORE and takes_tensors(check)]
     assert set(counts.values()) <= {1, 2}
     assert set(counts) >= {check.exercise for check in taking} - NOT_THERE
-    assert all(there.truth.passes(check, reference) for check in checks)
+    assert all(practice.truth.passes(check, reference) for check in checks)
 
 
 @each_wrong(0)
@@ -311,9 +317,9 @@ def test_the_reference_passes(day, seed):
     """Its own observation in the inputs' dtype lies within the tolerance that was derived from it."""
     judge = judge_of(day, seed)
     for check in judge.checks:
-        seen = judge.truth.run(check, reference_module(day))
-        assert seen.raised is None
-        assert compare(seen.observation, judge.truth.right(check)) is None, check.name
+        run = judge.truth.run(check, reference_module(day))
+        assert run.raised is None
+        assert compare(run.observation, judge.truth.right(check)) is None, check.name
 
 
 @slow
@@ -357,7 +363,7 @@ def contents(value):
 def test_checks_observe_something_that_varies(day):
     """No check returns nothing; what is the same for every seed is declared, and never is all of it."""
     for check in load_checks(day):
-        observations = [see(check, reference_module(day), one).observation for one in range(6)]
+        observations = [see(check, reference_module(day), seed).observation for seed in range(6)]
         assert observations[0], f"{check.name} returns nothing"
         values = {
             path: [
@@ -368,7 +374,7 @@ def test_checks_observe_something_that_varies(day):
             for path, leaf in observations[0].items()
             if leaf.is_array or leaf.value is not None
         }
-        same = {path for path, seen in values.items() if len(set(seen)) == 1}
+        same = {path for path, several in values.items() if len(set(several)) == 1}
         assert same == set(check.constant), (
             f"{check.name}: {same} never change, {set(check.constant)} are declared"
         )
@@ -414,8 +420,8 @@ def test_answer_is_not_changed_by_a_shared_state(day):
     judge = judge_of(day)
     reference = reference_module(day)
     for check in reversed(judge.checks):
-        seen = judge.truth.run(check, reference)
-        assert compare(seen.observation, judge.truth.right(check)) is None
+        run = judge.truth.run(check, reference)
+        assert compare(run.observation, judge.truth.right(check)) is None
 
 
 @each_day

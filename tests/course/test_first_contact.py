@@ -39,18 +39,26 @@ def test_pins_are_of_what_the_project_asks_for():
     """A learner's packages are pinned in one file, the extras' in the other, each within its range."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     extras = project["optional-dependencies"]
-    theirs = [one for extra in extras.values() for one in extra if "[" not in one]
-    for file, asked in (("requirements.txt", project["dependencies"]), ("constraints.txt", theirs)):
+    theirs = [
+        requirement for extra in extras.values() for requirement in extra if "[" not in requirement
+    ]
+    for file, requirements in (
+        ("requirements.txt", project["dependencies"]),
+        ("constraints.txt", theirs),
+    ):
         lines = (ROOT / file).read_text(encoding="utf-8").splitlines()
-        pins = {one.name: one for one in map(Requirement, (x for x in lines if x[0] not in "#-"))}
-        ranges = {one.name: one for one in map(Requirement, asked)}
+        pins = {
+            requirement.name: requirement
+            for requirement in map(Requirement, (x for x in lines if x[0] not in "#-"))
+        }
+        ranges = {requirement.name: requirement for requirement in map(Requirement, requirements)}
         assert pins.keys() == ranges.keys()
         for name, pin in pins.items():
             [version] = pin.specifier
             assert version.operator == "==" and version.version in ranges[name].specifier
             assert pin.marker == ranges[name].marker
     for extra, packages in EXTRAS.values():
-        assert {Requirement(one).name for one in extras[extra]} >= set(packages)
+        assert {Requirement(requirement).name for requirement in extras[extra]} >= set(packages)
 
 
 # --- make start -----------------------------------------------------------------------------------
@@ -84,12 +92,12 @@ def make_start(tmp_path):
         if own_uv:
             shutil.copy(python, tmp_path / "bin" / "uv")
         inherited = ("PIP_", "UV_", "MAKE", "TORCH_")  # an outer make hands its own flags on
-        kept = {k: v for k, v in os.environ.items() if not k.startswith(inherited)}
+        cleaned = {k: v for k, v in os.environ.items() if not k.startswith(inherited)}
         path = f"{python.parent}{os.pathsep}/usr/bin{os.pathsep}/bin"
         done = subprocess.run(
             ["make", "start", *arguments],
             cwd=tmp_path,
-            env=kept | {"PATH": path, "FAILS": "nothing"} | environment,
+            env=cleaned | {"PATH": path, "FAILS": "nothing"} | environment,
             capture_output=True,
             encoding="utf-8",
         )
@@ -100,8 +108,8 @@ def make_start(tmp_path):
 
 def called(calls, pattern):
     """Where in the calls the one stands that fits a pattern."""
-    [place] = [place for place, call in enumerate(calls) if re.search(pattern, call)]
-    return place
+    [index] = [index for index, call in enumerate(calls) if re.search(pattern, call)]
+    return index
 
 
 def test_pip_takes_torch_first_and_uv_the_rest(make_start):
@@ -162,11 +170,11 @@ def test_what_cannot_be_installed_stops_it(make_start, fails):
         ({"PIP_INDEX_URL": "https://pip", "UV_DEFAULT_INDEX": "https://uv"}, "https://uv"),
     ],
 )
-def test_uv_asks_the_index_that_was_set(make_start, settings, asked):
+def test_uv_asks_the_index_that_was_set(make_start, settings, expected):
     """For uv, or else for pip, by a variable or in its file."""
     _, calls = make_start(**settings)
     indexes = {call.partition(" | ")[2] for call in calls if call.startswith("uv pip install")}
-    assert indexes == {asked}
+    assert indexes == {expected}
 
 
 CPU_BUILD = f"--index-url=https://download.pytorch.org/whl/cpu .*{re.escape(TORCH)}"
@@ -191,13 +199,13 @@ def torch_calls(calls):
         (True, "nothing", ["usual"]),
     ],
 )
-def test_without_a_driver_torch_is_the_cpus(make_start, tmp_path, driver, fails, asked):
+def test_without_a_driver_torch_is_the_cpus(make_start, tmp_path, driver, fails, expected):
     """It is tried once, and the usual build comes where that index cannot be reached."""
     if driver:
         (tmp_path / "bin" / "nvidia-smi").symlink_to(tmp_path / "bin" / "python3")
     done, calls = make_start(FAILS=fails)
     assert done.returncode == 0, done.stderr
-    assert torch_calls(calls) == asked
+    assert torch_calls(calls) == expected
 
 
 def test_an_index_for_torch_alone(make_start):
@@ -290,18 +298,18 @@ def test_check_works_in_colab(tmp_path, published):
     notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(cell) for cell in cells])
     options = {"timeout": None, "kernel_manager_class": PortlessKernelManager}
     NotebookClient(notebook, **options).execute(cwd=str(tmp_path))
-    said = [
+    outputs = [
         "".join(
             part.get("text") or part.get("data", {}).get("text/plain", "") for part in cell.outputs
         )
         for cell in notebook.cells
     ]
-    assert said[0] == said[1]
-    assert said[0].startswith("Ready, with numpy==")
-    assert "16 of 16 checks pass" in said[4]
-    assert "✘ softmax\n  overflows_over_everything" in said[6]
-    assert "softmax: the reference's, because a core check fails: " in said[7]
-    assert "log_softmax: yours, from your cell." in said[7]
+    assert outputs[0] == outputs[1]
+    assert outputs[0].startswith("Ready, with numpy==")
+    assert "16 of 16 checks pass" in outputs[4]
+    assert "✘ softmax\n  overflows_over_everything" in outputs[6]
+    assert "softmax: the reference's, because a core check fails: " in outputs[7]
+    assert "log_softmax: yours, from your cell." in outputs[7]
 
 
 @pytest.mark.slow
@@ -313,8 +321,8 @@ def test_colab_keeps_its_own_numpy_and_torch(tmp_path, published):
     cell = first_cell(tmp_path, published).replace("sys.executable", repr(str(pip)))
     done = run_alone(cell.replace('"jaxtyping"', '"not_there", "jaxtyping"'))
     assert done.returncode == 0, done.stderr
-    _, _, asked = log.read_text().partition("install --quiet ")
-    missing, numpy, torch = asked.split()
+    _, _, packages = log.read_text().partition("install --quiet ")
+    missing, numpy, torch = packages.split()
     assert missing == "not_there"
     assert re.fullmatch(r"numpy==\S+", numpy)
     assert re.fullmatch(r"torch==\S+", torch)
@@ -355,15 +363,15 @@ def write_notebooks(*arguments):
 def test_lessons_for_colab(tmp_path):
     """Each is set up by its first cell, has no outputs, and has its exercise and the check of it."""
     assert write_notebooks("ada/course", tmp_path).returncode == 0
-    written = {path.stem: path for path in (tmp_path / "lessons").iterdir()}
-    assert list(written) and set(written) == {day.stem for day in DAYS}
+    notebooks = {path.stem: path for path in (tmp_path / "lessons").iterdir()}
+    assert list(notebooks) and set(notebooks) == {day.stem for day in DAYS}
     for day in DAYS:
-        notebook = nbformat.read(written[day.stem], 4)
+        notebook = nbformat.read(notebooks[day.stem], 4)
         nbformat.validate(notebook)
-        set_up, *others = notebook.cells
-        at = next(n for n, cell in enumerate(others) if cell.id == "exercise")
-        exercise, ask, *after = others[at:]
-        lesson = others[:at] + after
+        set_up, *rest = notebook.cells
+        at = next(n for n, cell in enumerate(rest) if cell.id == "exercise")
+        exercise, ask, *after = rest[at:]
+        lesson = rest[:at] + after
         assert [USE in cell.metadata.get("tags", ()) for cell in after[:1]] == [True] * bool(after)
         assert 'REPOSITORY = "https://github.com/ada/course"' in set_up.source
         assert [cell.source for cell in lesson] == [

@@ -70,9 +70,9 @@ def test_the_reporter_finds_the_result(workflow):
 def test_the_workflow_has_nothing_to_steal(file):
     """Students and whoever sends a change can change it: it knows no secret, and may write nothing."""
     text = file.read_text(encoding="utf-8")
-    asked = yaml.load(text, yaml.BaseLoader)
-    assert asked["permissions"] == {"contents": "read"}
-    assert not any("permissions" in job for job in asked["jobs"].values())
+    parsed = yaml.load(text, yaml.BaseLoader)
+    assert parsed["permissions"] == {"contents": "read"}
+    assert not any("permissions" in job for job in parsed["jobs"].values())
     assert not re.search(r"secrets\.|token", text)
 
 
@@ -183,15 +183,15 @@ def test_behind_walls(autograder):
 def test_without_walls(autograder, program):
     """Where bubblewrap cannot start nothing is graded, unless that is allowed, and then it is told."""
     environment = program("bwrap", NO_NAMESPACES)
-    said, results = run_autograder(autograder, **environment)
+    output, results = run_autograder(autograder, **environment)
     assert results is None
-    assert "No permissions to create new namespace" in " ".join(said.replace("│", " ").split())
+    assert "No permissions to create new namespace" in " ".join(output.replace("│", " ").split())
     _, results = run_autograder(autograder, ALLOW_UNSAFE="1", **environment)
     assert results["score"] == 1
-    told, *tests = results["tests"]
-    assert told["visibility"] == "hidden"  # for the instructor alone
-    assert "score" not in told
-    assert "No permissions to create new namespace" in told["output"]
+    notice, *tests = results["tests"]
+    assert notice["visibility"] == "hidden"  # for the instructor alone
+    assert "score" not in notice
+    assert "No permissions to create new namespace" in notice["output"]
     assert all(test["visibility"] == "visible" for test in tests)
     assert "namespace" in results["extra_data"]["without_walls"]
     assert "namespace" not in json.dumps(tests) + results["output"]
@@ -199,10 +199,10 @@ def test_without_walls(autograder, program):
 
 def test_another_failure_takes_no_walls_down(autograder):
     """What fails for another reason is not tried again without walls."""
-    said, results = run_autograder(autograder, DAYS="99", ALLOW_UNSAFE="1")
+    output, results = run_autograder(autograder, DAYS="99", ALLOW_UNSAFE="1")
     assert results is None
-    assert "There is no day 99" in said
-    assert "Without a sandbox" not in said
+    assert "There is no day 99" in output
+    assert "Without a sandbox" not in output
 
 
 # --- The containers -------------------------------------------------------------------------------

@@ -24,7 +24,7 @@ def test_a_sample_of_mutants_is_rejected():
 @pytest.mark.parametrize("day", [day for day in DAYS if day.ready], ids=lambda day: day.stem)
 def test_no_reason_is_stale(day):
     """Every survivor that is listed as equivalent is a mutant that exists."""
-    assert Counter(one.definition for one in mutants(day) if one.reason) == listed_of(day)
+    assert Counter(mutant.definition for mutant in mutants(day) if mutant.reason) == listed_of(day)
 
 
 def test_what_is_listed_is_of_an_exercise():

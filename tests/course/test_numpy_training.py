@@ -24,14 +24,14 @@ def test_gradients(inputs, options):
     gradients = model.gradients(*batch)
     assert set(gradients) == set(model.params)
     for name, parameter in model.params.items():
-        for place in np.ndindex(parameter.shape):
+        for index in np.ndindex(parameter.shape):
             losses = []
             for step in (1e-5, -2e-5):
-                parameter[place] += step
+                parameter[index] += step
                 losses.append(model.loss(*batch))
-            parameter[place] += 1e-5
+            parameter[index] += 1e-5
             slope = (losses[0] - losses[1]) / 2e-5
-            assert slope == pytest.approx(gradients[name][place], abs=1e-8), (name, place)
+            assert slope == pytest.approx(gradients[name][index], abs=1e-8), (name, index)
 
 
 def test_parts():

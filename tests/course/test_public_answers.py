@@ -19,17 +19,18 @@ QUICK = ("clip_higher", "pass_at_k_by_numpy")
 
 def judged(case, path):
     """The results of the checks of one exercise; the rest is the worked solution."""
-    day = next(one for one in DAYS if one.number == case["day"])
+    day = next(candidate for candidate in DAYS if candidate.number == case["day"])
     path.write_text(f"{read_answer(day.solution)}\n\n{case['code']}", encoding="utf-8")
     judge = Judge(day, 0)
     with redacted_imports(redacted_references(day), day.number, no_own_part):
         answer = build_answer(str(path), read_answer(path))
     results = judge.results(judge.outcomes(answer, str(path)))
-    return [one for one in results if one.exercise == case["exercise"]]
+    return [result for result in results if result.exercise == case["exercise"]]
 
 
 @pytest.mark.parametrize(
-    "name", [pytest.param(one, marks=() if one in QUICK else pytest.mark.slow) for one in ANSWERS]
+    "name",
+    [pytest.param(name, marks=() if name in QUICK else pytest.mark.slow) for name in ANSWERS],
 )
 def test_verdict(name, tmp_path):
     """A wrong answer fails, and its mistake is the only one that is named; a right one passes the core.
@@ -38,12 +39,14 @@ def test_verdict(name, tmp_path):
     """
     case = ANSWERS[name]
     results = judged(case, tmp_path / "answer.py")
-    failed = [one for one in results if one.status != "passed"]
+    failed = [result for result in results if result.status != "passed"]
     if case["verdict"] == "core":
-        assert [(one.name, one.message) for one in failed if one.tier == CORE] == []
+        assert [(result.name, result.message) for result in failed if result.tier == CORE] == []
     else:
-        named = {one.misconception for one in failed} - {None}
-        unnamed = [one.name for one in failed if one.tier == CORE and one.misconception is None]
+        named = {result.misconception for result in failed} - {None}
+        unnamed = [
+            result.name for result in failed if result.tier == CORE and result.misconception is None
+        ]
         assert (named, bool(unnamed)) == (
             (set(), True) if case["verdict"] == "refused" else ({case["verdict"]}, False)
         )

@@ -38,7 +38,7 @@ PUBLISHED = [
 def test_what_is_published_passes_the_core(number, name):
     """It falls short of the contract, and some watertight check says so."""
     judge = Judge(find_day(number), 0)
-    [wrong] = [one for one in judge.truth.misconceptions if one.id == name]
+    [wrong] = [mistake for mistake in judge.truth.misconceptions if mistake.id == name]
     module = wrong.module(judge.day)
     failed = [check for check in judge.checks if not judge.truth.passes(check, module)]
     assert failed
@@ -54,7 +54,7 @@ HEADS_MASK = "mask = mask.unsqueeze(1)"
 def failed_core(judge, module):
     """The verdicts on the core checks that a module fails."""
     results = judge.results(judge.outcomes(module))
-    return [one for one in results if one.went_wrong and one.tier == CORE]
+    return [result for result in results if result.went_wrong and result.tier == CORE]
 
 
 def edited(day, definition, find, put):
@@ -123,7 +123,7 @@ def test_what_is_right_in_practice_passes_the_core(number, definition, put):
     ],
     ids=lambda value: value if isinstance(value, str) else None,
 )
-def test_a_published_answer_is_judged(number, case, told):
+def test_a_published_answer_is_judged(number, case, expected):
     """What is wrong fails the core and is named there (`None`: has no name); what is right passes it."""
     day = find_day(number)
     judge = Judge(day)
@@ -133,19 +133,21 @@ def test_a_published_answer_is_judged(number, case, told):
         path = CASES / f"{case}.py"
         module = build_answer(str(path), read_answer(path))
     failed = failed_core(judge, module)
-    assert bool(failed) == (told != set())
-    if told:
+    assert bool(failed) == (expected != set())
+    if expected:
         words = failed[0].message.partition("\n")[0]
-        known = {one.id: one.tell for one in judge.truth.misconceptions}
-        assert {failed[0].misconception} <= told
-        assert all(known[name][:60] in words for name in told)
+        by_id = {mistake.id: mistake.tell for mistake in judge.truth.misconceptions}
+        assert {failed[0].misconception} <= expected
+        assert all(by_id[name][:60] in words for name in expected)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", [1, 2, 3])
 def test_the_length_penalty_is_core_at_every_seed(seed):
     judge = Judge(find_day("20"), seed)
-    [wrong] = [one for one in judge.truth.misconceptions if one.id == "one_token_less_counted"]
+    [wrong] = [
+        mistake for mistake in judge.truth.misconceptions if mistake.id == "one_token_less_counted"
+    ]
     module = wrong.module(judge.day)
     core = [check for check in judge.checks if check.tier == CORE]
     assert not all(judge.truth.passes(check, module) for check in core)

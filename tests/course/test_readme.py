@@ -35,7 +35,7 @@ def test_ten_evenings_are_as_short_as_it_says():
     chosen = README.partition("of less than two hours: days ")[2].partition(".")[0]
     spent = [times(DAYS[int(number) - 1]) for number in re.findall(r"\d+", chosen)]
     assert len(spent) == 10
-    assert max(one.reading + one.write for one in spent) < 120
+    assert max(evening.reading + evening.write for evening in spent) < 120
 
 
 PAGES = sorted(ROOT.glob("docs/*.md"))

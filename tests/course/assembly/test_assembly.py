@@ -218,8 +218,8 @@ def test_a_llama_is_trained_quantized_exported_and_heard(norms, shakespeare):
     run, small = sorted(Path("runs").iterdir())
     assert small.name == f"{run.name}-int8" and (run / "llama.onnx").stat().st_size > 1_000_000
     how = ["--prompt", "7 green", "--tokens", "8", "--temperature", "0"]
-    said = [CliRunner().invoke(app, ["generate", str(model), *how]) for model in (run, small)]
-    assert all(one.exit_code == 0 and one.output.startswith("7 green") for one in said)
+    results = [CliRunner().invoke(app, ["generate", str(model), *how]) for model in (run, small)]
+    assert all(result.exit_code == 0 and result.output.startswith("7 green") for result in results)
 
 
 @pytest.mark.slow

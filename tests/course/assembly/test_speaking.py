@@ -53,8 +53,8 @@ def test_solutions_say_what_the_reference_says(file, answers, tmp_path, kind):
         folder_written(model, kind)
     lines = []
     with runs.speaker(answers, model, lines.append) as speaker:
-        said = "".join(speaker.generate(PROMPT, 9, LIKELIEST))
-    assert said == "".join(Pretrained.load(model, "cpu").generate(PROMPT, 9, LIKELIEST)) != ""
+        text = "".join(speaker.generate(PROMPT, 9, LIKELIEST))
+    assert text == "".join(Pretrained.load(model, "cpu").generate(PROMPT, 9, LIKELIEST)) != ""
     names = {"sample", "distribution", "KVCache"} | (
         {"LLaMA", "RMSNorm", "apply_rope"} if kind == "llama" else {"CachedSelfAttention", "GPT"}
     )
@@ -66,12 +66,12 @@ def test_a_learners_part_is_what_speaks(file, answers):
     (answers / f"{DAYS[23].stem}.py").write_text(FIVE)
     lines = []
     with runs.speaker(answers, file, lines.append) as speaker:
-        said = "".join(speaker.reply(HI, 4, LIKELIEST))
-        assert said == Pretrained.load(file, "cpu").decode([5] * 4)
+        text = "".join(speaker.reply(HI, 4, LIKELIEST))
+        assert text == Pretrained.load(file, "cpu").decode([5] * 4)
         with pytest.raises(TooLong, match="the model's context of 64 tokens"):
             speaker.reply([{"role": "user", "content": "word " * 100}], 50, LIKELIEST)
         begun = list(itertools.islice(speaker.reply(HI, 9, LIKELIEST), 2))
-        assert begun and "".join(speaker.reply(HI, 4, LIKELIEST)) == said
+        assert begun and "".join(speaker.reply(HI, 4, LIKELIEST)) == text
     assert lines[0] == "Yours (1): sample"
     assert any(line.startswith("From the reference") and "LLaMA" in line for line in lines[1:])
 

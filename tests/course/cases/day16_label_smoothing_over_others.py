@@ -12,6 +12,6 @@ class LabelSmoothing(nn.Module):
     def forward(self, log_probs, target):
         real = target != self.pad
         rows, right = log_probs[real], target[real]
-        wanted = torch.full_like(rows, self.eps / (self.size - 1))
-        wanted[torch.arange(len(right)), right] = 1 - self.eps
-        return -(wanted * rows).sum()
+        expected = torch.full_like(rows, self.eps / (self.size - 1))
+        expected[torch.arange(len(right)), right] = 1 - self.eps
+        return -(expected * rows).sum()

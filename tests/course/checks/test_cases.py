@@ -28,17 +28,17 @@ def drawn(lines):
     return names
 
 
-def same(one, other):
-    if isinstance(one, dict):
-        return one.keys() == other.keys() and all(same(one[key], other[key]) for key in one)
-    if isinstance(one, tuple | list):
-        return len(one) == len(other) and all(map(same, one, other))
-    if is_array(one):
-        a, b = as_numpy(one), as_numpy(other)
-        return dtype_of(one) == dtype_of(other) and np.array_equal(
+def same(value, other):
+    if isinstance(value, dict):
+        return value.keys() == other.keys() and all(same(value[key], other[key]) for key in value)
+    if isinstance(value, tuple | list):
+        return len(value) == len(other) and all(map(same, value, other))
+    if is_array(value):
+        a, b = as_numpy(value), as_numpy(other)
+        return dtype_of(value) == dtype_of(other) and np.array_equal(
             a, b, equal_nan=a.dtype.kind == "f"
         )
-    return one == other if isinstance(one, bool | int | float | str | None) else True
+    return value == other if isinstance(value, bool | int | float | str | None) else True
 
 
 @pytest.mark.parametrize("day", READY, ids=lambda day: day.stem)
@@ -58,8 +58,8 @@ def test_the_build_fixture_gives_the_weights_of_the_check():
     day = find_day("9")
     [check] = [check for check in load_checks(day) if check.name == "test_gradients"]
     builds = drawn(snippet(day, check.name))["build"], check_inputs(check, 0)["build"]
-    one, other = (build(MultiHeadedAttention, 2, 4, 0.0).w_q.weight for build in builds)
-    assert one.equal(other)
+    weight, other = (build(MultiHeadedAttention, 2, 4, 0.0).w_q.weight for build in builds)
+    assert weight.equal(other)
 
 
 @needs_practice
@@ -68,10 +68,10 @@ def test_the_snippet_draws_on_the_practice_gpu():
     from course.checks import practice
 
     day = find_day("8")
-    there = drawn(snippet(day, "test_attention", device="practice"))["inputs"]
+    on_practice = drawn(snippet(day, "test_attention", device="practice"))["inputs"]
     for name, value in case(8, "attention")["inputs"].items():
-        assert there[name].device.type == "practice"
-        assert same(value, there[name].cpu())
+        assert on_practice[name].device.type == "practice"
+        assert same(value, on_practice[name].cpu())
     with practice.running():
         case(8, "attention", device="practice")
         assert torch.Generator("practice").device.type == "practice"
@@ -91,10 +91,10 @@ def test_what_a_check_does_is_shown_without_its_docstring():
         ("test_mask_broadcasts", "test_mask_broadcasts["),
     ],
 )
-def test_a_check_is_found_by_its_name(asked, first):
+def test_a_check_is_found_by_its_name(check_name, first):
     """With or without `test_`, and without its parameter."""
     names = [check.name for check in load_checks(find_day("2"))]
-    assert names_like(asked, find_day("2"), names)[0].startswith(first)
+    assert names_like(check_name, find_day("2"), names)[0].startswith(first)
 
 
 def test_a_nearly_right_name_suggests_the_nearest():
@@ -105,10 +105,10 @@ def test_a_nearly_right_name_suggests_the_nearest():
 
 def test_only_what_is_read_is_named():
     """Entries by their key; all of them where a dict is handed on."""
-    given = {"x": 1, "y": 2, "inner": {"a": 3, "b": 4}, "pair": ({"c": 5, "d": 6}, 7)}
-    noted = noting_reads(given)
+    inputs = {"x": 1, "y": 2, "inner": {"a": 3, "b": 4}, "pair": ({"c": 5, "d": 6}, 7)}
+    noted = noting_reads(inputs)
     assert noted["x"] + noted["inner"]["a"] + noted["pair"][0].get("c") == 9
-    assert only_read(given, noted) == {"x": 1, "inner": {"a": 3}, "pair": ({"c": 5}, 7)}
+    assert only_read(inputs, noted) == {"x": 1, "inner": {"a": 3}, "pair": ({"c": 5}, 7)}
     for use in (
         lambda d: dict(**d),
         lambda d: {**d},

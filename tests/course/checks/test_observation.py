@@ -29,13 +29,13 @@ def nested(inner):
 values = st.recursive(plain | arrays, nested)
 
 
-def same(one: Leaf, other: Leaf) -> bool:
+def same(leaf: Leaf, other: Leaf) -> bool:
     """Equal in all, NaNs included."""
-    if one.is_array and one.value is not None:
-        return (one.type, one.shape, one.dtype) == (other.type, other.shape, other.dtype) and (
-            one.value.tobytes() == other.value.tobytes()
+    if leaf.is_array and leaf.value is not None:
+        return (leaf.type, leaf.shape, leaf.dtype) == (other.type, other.shape, other.dtype) and (
+            leaf.value.tobytes() == other.value.tobytes()
         )
-    return repr(one) == repr(other)
+    return repr(leaf) == repr(other)
 
 
 @settings(max_examples=100, deadline=None, derandomize=True, database=None)
@@ -54,7 +54,7 @@ def test_awkward_values_are_named():
     deep: list = []
     for _ in range(100):
         deep = [deep]
-    seen = flatten(
+    leaves = flatten(
         {
             "object": np.array([1, "a"], dtype=object),
             "function": len,
@@ -65,7 +65,7 @@ def test_awkward_values_are_named():
             "number": np.float32(1.5),
         }
     )
-    _, arrived = from_bytes(to_bytes({}, seen))
+    _, arrived = from_bytes(to_bytes({}, leaves))
     assert arrived["object"].dtype == "object"
     assert arrived["object"].value is None
     assert arrived["function"].type == "builtin_function_or_method"
@@ -138,11 +138,11 @@ def test_bad_frames_are_refused(data):
 
 def test_no_more_is_looked_at_than_any_answer_needs():
     """A result of very many parts is cut, and never equal to one that is not."""
-    seen = flatten({"output": [0.0] * 10**6})
-    assert len(seen) == MAX_LEAVES + 1
-    assert seen["output"].type == "list of 1000000"
-    assert seen["output[0]"].value == 0.0
-    assert list(seen)[-1] == "…"
+    leaves = flatten({"output": [0.0] * 10**6})
+    assert len(leaves) == MAX_LEAVES + 1
+    assert leaves["output"].type == "list of 1000000"
+    assert leaves["output[0]"].value == 0.0
+    assert list(leaves)[-1] == "…"
 
 
 def test_a_frame_of_words_is_refused():

@@ -214,11 +214,11 @@ REFUSED = {
 def test_works(device, row):
     """It works on the device, stays there, and gives the numbers of the CPU."""
     result = WORKS[row](Box(device))
-    wanted = WORKS[row](Box("cpu")) if row != "pinned and non_blocking" else Box("cpu").cpu
+    expected = WORKS[row](Box("cpu")) if row != "pinned and non_blocking" else Box("cpu").cpu
     assert result.device.type == device
-    assert result.dtype == wanted.dtype
-    assert result.shape == wanted.shape
-    torch.testing.assert_close(result.cpu(), wanted)
+    assert result.dtype == expected.dtype
+    assert result.shape == expected.shape
+    torch.testing.assert_close(result.cpu(), expected)
 
 
 @pytest.mark.parametrize("row", REFUSED)
@@ -277,9 +277,9 @@ def test_generators(device):
     assert not torch.equal(first, second)
     assert torch.equal(torch.rand(4, device=device, generator=generator.manual_seed(3)), first)
     state = generator.get_state()
-    drawn = torch.randint(9, (5,), device=device, generator=generator)
+    numbers = torch.randint(9, (5,), device=device, generator=generator)
     generator.set_state(state)
-    assert torch.equal(torch.randint(9, (5,), device=device, generator=generator), drawn)
+    assert torch.equal(torch.randint(9, (5,), device=device, generator=generator), numbers)
     assert torch.empty(2, device=device).normal_(generator=generator).device.type == device
 
 
@@ -351,21 +351,27 @@ def test_model_is_the_cpus():
     model = make_model(11, 11, n=2, d_model=16, d_ff=32, h=2, dropout=0.1)
     source, target = torch.randint(1, 11, (2, 5)), torch.randint(1, 11, (2, 4))
     masks = torch.ones(2, 1, 5, dtype=torch.bool), torch.ones(2, 4, 4, dtype=torch.bool).tril()
-    seen = []
+    results = []
     with practice.running():
-        for place in ("cpu", "practice"):
-            there = copy.deepcopy(model).to(place)
-            adam = torch.optim.Adam(there.parameters())
+        for device_name in ("cpu", "practice"):
+            placed = copy.deepcopy(model).to(device_name)
+            adam = torch.optim.Adam(placed.parameters())
             torch.manual_seed(1)
-            out = there.generator(there(*(one.to(place) for one in (source, target, *masks))))
-            out.sum().backward()
-            gradients = [one.grad.cpu().clone() for one in there.parameters()]
-            nn.utils.clip_grad_norm_(there.parameters(), 1.0)
-            adam.step()
-            seen.append(
-                [out.cpu(), *gradients, *(one.detach().cpu() for one in there.parameters())]
+            out = placed.generator(
+                placed(*(tensor.to(device_name) for tensor in (source, target, *masks)))
             )
-    assert all(torch.equal(one, other) for one, other in zip(*seen, strict=True))
+            out.sum().backward()
+            gradients = [parameter.grad.cpu().clone() for parameter in placed.parameters()]
+            nn.utils.clip_grad_norm_(placed.parameters(), 1.0)
+            adam.step()
+            results.append(
+                [
+                    out.cpu(),
+                    *gradients,
+                    *(parameter.detach().cpu() for parameter in placed.parameters()),
+                ]
+            )
+    assert all(torch.equal(tensor, other) for tensor, other in zip(*results, strict=True))
 
 
 class Holding(nn.Module):
@@ -388,11 +394,11 @@ def test_modules(device):
     module.to(device)
     assert module.embed.weight is before
     assert adam.param_groups[0]["params"][0] is before
-    for one in (module, copy.deepcopy(module)):
-        assert one.embed.weight is one.head.weight
-        assert isinstance(one.embed.weight, nn.Parameter)
-        assert one.embed.weight.requires_grad
-        assert (one.table.device.type, one.attribute.device.type) == (device, "cpu")
+    for copied in (module, copy.deepcopy(module)):
+        assert copied.embed.weight is copied.head.weight
+        assert isinstance(copied.embed.weight, nn.Parameter)
+        assert copied.embed.weight.requires_grad
+        assert (copied.table.device.type, copied.attribute.device.type) == (device, "cpu")
     assert module.load_state_dict(Holding().state_dict())
     file = io.BytesIO()
     torch.save(module.state_dict(), file)
@@ -410,17 +416,17 @@ def test_modules(device):
 
 def test_autograd(device):
     """Views, changes in place and hooks are differentiated through as anywhere."""
-    found = []
-    for place in ("cpu", device):
-        x = torch.arange(6.0).view(2, 3).to(place).requires_grad_()
+    results = []
+    for target in ("cpu", device):
+        x = torch.arange(6.0).view(2, 3).to(target).requires_grad_()
         y = x * 2
         y[0].mul_(3)
         y[:, 1] = 0
         y.register_hook(lambda gradient: gradient * 2)
         (y.exp().sum() + x.cumsum(0).prod()).backward()
-        assert x.grad.device.type == place
-        found.append(x.grad.cpu())
-    assert torch.allclose(*found)
+        assert x.grad.device.type == target
+        results.append(x.grad.cpu())
+    assert torch.allclose(*results)
 
 
 def test_autocast(device):

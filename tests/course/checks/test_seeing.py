@@ -27,9 +27,9 @@ def test_a_fixture_that_raises_is_drawn_at_a_neighboring_seed():
     with pytest.raises(IndexError, match="33"):
         drawn(check, 5)
     assert check_inputs(check, 5) == check_inputs(check, 6) != check_inputs(check, 7)
-    seen = [see(check, lambda size: size, seed) for seed in (5, 6)]
-    assert [one.drawn_at for one in seen] == [6, None]
-    assert seen[0].observation == seen[1].observation
+    runs = [see(check, lambda size: size, seed) for seed in (5, 6)]
+    assert [run.drawn_at for run in runs] == [6, None]
+    assert runs[0].observation == runs[1].observation
 
 
 def test_a_fixture_that_always_raises_says_why():

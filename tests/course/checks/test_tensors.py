@@ -52,9 +52,9 @@ def test_nudging_moves_by_an_ulp(dtype):
 
 def test_bfloat16_is_nudged_by_its_own_ulp():
     """Eight bits: the next number after 1 is 1 + 1/128."""
-    one = torch.ones(1, dtype=torch.bfloat16)
+    number = torch.ones(1, dtype=torch.bfloat16)
     assert eps_of("bfloat16") == 1 / 128
-    moved = nudged(one, np.random.default_rng(0))
+    moved = nudged(number, np.random.default_rng(0))
     assert moved.dtype == torch.bfloat16
     assert abs(float(moved) - 1) == 1 / 128
 
@@ -88,9 +88,9 @@ def build(transform=None):
 
 def test_weights_depend_on_names_alone():
     """Whoever wrote a module, in whatever order, it gets the same weights; tied ones once."""
-    one, other = build()(Tied, False), build()(Tied, True)
+    module, other = build()(Tied, False), build()(Tied, True)
     assert [name for name, _ in sorted(named_parameters(other))] == ["a.bias", "a.weight", "b.bias"]
-    for name, parameter in named_parameters(one):
+    for name, parameter in named_parameters(module):
         assert torch.equal(parameter, dict(named_parameters(other))[name])
     assert other.a.weight is other.b.weight
 
@@ -119,9 +119,9 @@ def test_gradients_by_name():
     inputs = wanting_gradients({"x": torch.ones(3, 2), "tokens": torch.arange(3)})
     backward(module["used"](inputs["x"]))
     assert set(gradients(inputs)) == {"x"}
-    found = gradients(module)
-    assert found["idle.weight"] is None
-    assert found["used.bias"].unique().numel() == 2
+    by_name = gradients(module)
+    assert by_name["idle.weight"] is None
+    assert by_name["used.bias"].unique().numel() == 2
 
 
 def test_backward_of_what_wants_none():
@@ -133,17 +133,17 @@ def test_backward_of_what_wants_none():
 
 def test_noting_sees_every_result():
     """Forward and backward, and of fresh memory nothing, in parts and copies neither."""
-    seen = []
-    with OperationRecorder(lambda value: seen.append(float(value.abs().max()))):
+    maxima = []
+    with OperationRecorder(lambda value: maxima.append(float(value.abs().max()))):
         x = torch.full((2,), 3.0, requires_grad=True)
         (x * x * 100).sum().backward()
         room = torch.empty(3, 2)
         room[0] = 1.0
         rest = room[1:].double()
     assert rest.isnan().all()
-    known = [value for value in seen if not math.isnan(value)]
-    assert max(known) == 1800
-    assert 600 in known
+    defined = [value for value in maxima if not math.isnan(value)]
+    assert max(defined) == 1800
+    assert 600 in defined
 
 
 # --- The same in a day ----------------------------------------------------------------------------
@@ -180,7 +180,9 @@ def test_gradients_are_computed_after_a_check():
     """An answer that switches gradients off for good does so within its check alone."""
     day = DAYS[23]
     judge = Judge(day)
-    [forgetful] = [one for one in judge.truth.misconceptions if one.id == "gradients_off_for_good"]
+    [forgetful] = [
+        mistake for mistake in judge.truth.misconceptions if mistake.id == "gradients_off_for_good"
+    ]
     for check in judge.checks:
         if check.name == "test_gradients_afterwards":
             judge.truth.run(check, forgetful.module(day))
@@ -240,8 +242,8 @@ def test_numpy_days_know_the_cpu_alone(project):
     day = project.check("2", "--device", "cuda")
     assert {check["device"] for check in day["checks"]} == {"cpu"}
     assert day["status"] == "not_started"
-    said = project.course("check", "2", "--device", "cuda").stdout
-    assert "Checked on the CPU: no check of day 2 can run on cuda." in said
+    output = project.course("check", "2", "--device", "cuda").stdout
+    assert "Checked on the CPU: no check of day 2 can run on cuda." in output
 
 
 @pytest.mark.parametrize("name", ["_setup_privateuseone_for_python_backend", "_DummyBackendModule"])

@@ -64,12 +64,12 @@ def test_said(project, answer, loose, name):
         assert EDITS[name][0] in answer
         project.exercise.write_text(answer.replace(*EDITS[name]), encoding="utf-8")
     done = project.course(*SAID[name])
-    said = done.stdout + done.stderr
-    said = re.sub(re.escape(str(project.root)) + "/", "", said)
-    said = "\n".join(line.rstrip() for line in said.splitlines()) + "\n"
+    output = done.stdout + done.stderr
+    output = re.sub(re.escape(str(project.root)) + "/", "", output)
+    output = "\n".join(line.rstrip() for line in output.splitlines()) + "\n"
     file = GOLDEN / f"{name}.txt"
     if not file.exists():
         file.parent.mkdir(exist_ok=True)
-        file.write_text(said, encoding="utf-8")
+        file.write_text(output, encoding="utf-8")
         pytest.fail(f"{file.name} was not there and is written now: read it, then run again")
-    assert said == file.read_text(encoding="utf-8")
+    assert output == file.read_text(encoding="utf-8")

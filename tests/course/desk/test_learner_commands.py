@@ -78,10 +78,10 @@ def answers_in(project, **texts):
 def test_json_follows_the_schema(project, answer):
     """One object on standard output and nothing else there, whatever the verdict."""
     answers_in(project, right=answer, wrong=answer.replace("math.sqrt", ""), broken="import")
-    asked = [
+    commands = [
         ("check", "1", "2", "--json", "--answers", name) for name in ("right", "wrong", "broken")
     ]
-    for done in project.courses(*asked):
+    for done in project.courses(*commands):
         report = json.loads(done.stdout)
         jsonschema.validate(report, REPORT)
         assert [day["day"] for day in report["days"]] == [1, 2]
@@ -113,11 +113,14 @@ def test_solutions_pass_from_the_command_line(project):
 def test_another_seed_gives_other_inputs(project, answer):
     """A seed changes what is drawn, and a right answer passes at any."""
     answers_in(project, right=answer, wrong=answer.replace("math.sqrt(query.shape[-1])", "1"))
-    one, other, right = project.courses(
+    first, other, right = project.courses(
         *(("check", "2", "--json", "--answers", "wrong", "--seed", seed) for seed in ("0", "1")),
         ("check", "2", "--answers", "right", "--seed", "12345"),
     )
-    messages = {json.loads(done.stdout)["days"][0]["checks"][0]["message"] for done in (one, other)}
+    messages = {
+        json.loads(finished.stdout)["days"][0]["checks"][0]["message"]
+        for finished in (first, other)
+    }
     assert len(messages) == 2
     assert right.returncode == 0
 
@@ -188,12 +191,12 @@ def test_a_command_without_its_extra_says_how_to_install_it(
 def test_days_alone_are_checked(project):
     """`course 1` is `course check 1`, options and ranges included."""
     short = project.course("2")
-    asked = (["2"], ["day02"], ["1-2", "--seed", "3"])
-    said = project.courses(*asked, *(["check", *one] for one in asked))
-    assert short.stdout == said[0].stdout
-    for one, full in zip(said[:3], said[3:], strict=True):
-        assert (one.returncode, one.stdout) == (full.returncode, full.stdout)
-        assert "Day 2 · Attention" in one.stdout
+    commands = (["2"], ["day02"], ["1-2", "--seed", "3"])
+    outputs = project.courses(*commands, *(["check", *command] for command in commands))
+    assert short.stdout == outputs[0].stdout
+    for short_form, full in zip(outputs[:3], outputs[3:], strict=True):
+        assert (short_form.returncode, short_form.stdout) == (full.returncode, full.stdout)
+        assert "Day 2 · Attention" in short_form.stdout
 
 
 def test_help_is_in_plain_words():
@@ -260,15 +263,17 @@ def test_a_case_can_be_drawn_again(project, answer):
         line[4:] for line in done.stdout.splitlines() if line.startswith(("    from", "    wide"))
     ]
     code = "\n".join([*lines, "print(sorted(wide), float(wide['query'].sum()))"])
-    drawn = subprocess.run(
+    output = subprocess.run(
         [sys.executable, "-c", code],
         cwd=project.root,
         env=project.environment(),
         capture_output=True,
     )
-    [check] = [one for one in load_checks(find_day("2")) if one.name == "test_scale"]
-    given = check_inputs(check, 7)["wide"]
-    assert drawn.stdout.decode().strip() == f"{sorted(given)} {float(given['query'].sum())}"
+    [check] = [
+        candidate for candidate in load_checks(find_day("2")) if candidate.name == "test_scale"
+    ]
+    inputs = check_inputs(check, 7)["wide"]
+    assert output.stdout.decode().strip() == f"{sorted(inputs)} {float(inputs['query'].sum())}"
     project.exercise.write_text(answer, encoding="utf-8")
     assert project.course("check", "2", "--case", "test_scale").returncode == 0
 
@@ -323,10 +328,10 @@ def test_ranges_of_days():
     ],
     ids=lambda value: value[:20],
 )
-def test_wrong_ranges_of_days(asked, words):
+def test_wrong_ranges_of_days(text, words):
     """One sentence, which says what is allowed; nothing is as large as the number that was asked for."""
     with pytest.raises(NoSuchDay) as refused:
-        find_days(asked)
+        find_days(text)
     assert str(refused.value) == words
 
 
@@ -370,8 +375,10 @@ def test_a_folder_without_permission(project, permissions, words):
     closed = project.root / "closed"
     shutil.copytree(project.root / "exercises", closed)
     closed.chmod(permissions)
-    asked = (["check", "1-3"], ["watch", "2"], ["assemble"])
-    for done in without_privileges(project, *([*one, "--answers", "closed"] for one in asked)):
+    commands = (["check", "1-3"], ["watch", "2"], ["assemble"])
+    for done in without_privileges(
+        project, *([*command, "--answers", "closed"] for command in commands)
+    ):
         assert done.returncode == 2
         assert words in done.stderr
         assert done.stdout == ""
@@ -443,13 +450,13 @@ def test_board_remembers_and_forgives(project, answer):
 def test_every_width_of_terminal(project, answer):
     """Nothing is cut off or sticks out, from 40 columns up."""
     project.exercise.write_text(answer.replace("math.sqrt", ""), encoding="utf-8")
-    asked = [
+    commands = [
         (*arguments, {"COLUMNS": width})
         for width in ("40", "80", "120", "200")
         for arguments in ((), ("check", "2"), ("hint", "2"))
     ]
-    asked.append(("doctor", {"COLUMNS": "40"}))
-    for (*arguments, environment), done in zip(asked, project.courses(*asked), strict=True):
+    commands.append(("doctor", {"COLUMNS": "40"}))
+    for (*arguments, environment), done in zip(commands, project.courses(*commands), strict=True):
         assert max(map(len, done.stdout.splitlines())) <= int(environment["COLUMNS"])
         assert "…" not in re.sub(r"\(…|, …\)", "", done.stdout)  # which code in hints has
         words = " ".join(done.stdout.split())
@@ -468,8 +475,8 @@ def test_no_color(project, answer):
 def test_hints_come_one_by_one(project):
     """The next each time, up to the last, which says where the answer is; then all of them."""
     total = len(read_hints(DAYS[1])["attention"])
-    *said, last = project.courses(*[("hint", "2")] * (total + 1), ("hint", "2", "attention"))
-    assert [done.stdout.count("Hint ") for done in said] == [*[1] * total, total]
+    *outputs, last = project.courses(*[("hint", "2")] * (total + 1), ("hint", "2", "attention"))
+    assert [done.stdout.count("Hint ") for done in outputs] == [*[1] * total, total]
     assert "course solution 2" in last.stdout
 
 
@@ -480,9 +487,9 @@ def test_a_hint_begins_with_what_the_last_check_found(project, answer):
     _, named, other, first = project.courses(
         ("check", "2"), ("hint", "2"), ("hint", "1"), ("hint", "2", "attention")
     )
-    for said in (named, first):
-        found, _, rest = said.stdout.partition("Hint ")
-        assert "Your last check found:" in found and "scaled_by_d_k" in found
+    for output in (named, first):
+        found_line, _, rest = output.stdout.partition("Hint ")
+        assert "Your last check found:" in found_line and "scaled_by_d_k" in found_line
         assert "Your last check" not in rest
     assert "Your last check" not in other.stdout
     project.exercise.write_text(answer, encoding="utf-8")
@@ -497,8 +504,8 @@ def test_reset_keeps_the_old_file(project, answer):
         done = project.course("reset", "2")
         assert done.returncode == 0
         assert project.exercise.read_bytes() == stub
-        kept = project.root / done.stdout.split("kept as ")[1].split()[0].rstrip(".")
-        assert kept.read_text(encoding="utf-8") == text
+        backup = project.root / done.stdout.split("kept as ")[1].split()[0].rstrip(".")
+        assert backup.read_text(encoding="utf-8") == text
     assert len(list((project.root / "my" / "kept").iterdir())) == 2
     assert "is already the stub" in project.course("reset", "2").stdout
 
@@ -517,12 +524,12 @@ def test_lesson_and_solution_open_copies(project):
     """A copy under my/, made once and never overwritten."""
     kinds = {"lesson": "lessons", "solution": "solutions"}
     first = project.courses(*((command, "2") for command in kinds for _ in range(2)))
-    for place, folder in enumerate(kinds.values()):
-        made, again = first[2 * place : 2 * place + 2]
-        assert made.returncode == 0
-        assert f"my/{folder}/day02_attention.ipynb" in made.stdout
+    for index, folder in enumerate(kinds.values()):
+        opened, again = first[2 * index : 2 * index + 2]
+        assert opened.returncode == 0
+        assert f"my/{folder}/day02_attention.ipynb" in opened.stdout
         assert "worked in" not in again.stdout
-        assert ("minutes to read" in made.stdout) == (folder == "lessons")
+        assert ("minutes to read" in opened.stdout) == (folder == "lessons")
         (project.root / "my" / folder / "day02_attention.ipynb").write_text("mine")
     for done, folder in zip(
         project.courses(*((c, "2") for c in kinds)), kinds.values(), strict=True
@@ -535,13 +542,14 @@ def test_a_lesson_is_copied_before_it_was_run(project):
     """Its outputs would answer what is to be predicted; a solution keeps its own."""
     project.courses(("lesson", "2"), ("solution", "2"))
     for command, folder in (("lesson", "lessons"), ("solution", "solutions")):
-        one, copy = (
+        original, copy = (
             nbformat.read(root / folder / "day02_attention.ipynb", as_version=4)
             for root in (project.root, project.root / "my")
         )
         nbformat.validate(copy)
         code = [
-            [cell.source for cell in book.cells if cell.cell_type == "code"] for book in (one, copy)
+            [cell.source for cell in book.cells if cell.cell_type == "code"]
+            for book in (original, copy)
         ]
         assert code[0] == code[1]
         outputs = [cell.outputs for cell in copy.cells if cell.cell_type == "code"]
@@ -556,15 +564,15 @@ def test_links_of_a_copy_lead_to_the_same_files(project):
     folder = project.root / "my" / "lessons"
     copy = nbformat.read(folder / "day02_attention.ipynb", as_version=4)
     text = "\n".join(cell.source for cell in copy.cells if cell.cell_type == "markdown")
-    found = {(folder / link).resolve() for link in re.findall(r"\]\((\.\.[^)]*)\)", text)}
-    assert found == {notes / "attention_is_all_you_need.md", project.exercise}
+    targets = {(folder / link).resolve() for link in re.findall(r"\]\((\.\.[^)]*)\)", text)}
+    assert targets == {notes / "attention_is_all_you_need.md", project.exercise}
 
 
 def test_root_may_open_notebooks(monkeypatch):
     """Jupyter refuses root unless it is told to; nobody else is to tell it so."""
-    for user, said in ((0, True), (1000, False)):
+    for user, allowed in ((0, True), (1000, False)):
         monkeypatch.setattr(os, "geteuid", lambda user=user: user, raising=False)
-        assert ("--allow-root" in jupyter.command(Path("x.ipynb"), 8888)) == said
+        assert ("--allow-root" in jupyter.command(Path("x.ipynb"), 8888)) == allowed
 
 
 @pytest.mark.slow
@@ -581,7 +589,7 @@ def test_jupyter_does_not_listen_elsewhere_than_is_said():
 
 def test_reset_gives_the_hints_back(project):
     """The first hint comes first again, of that day alone, whether or not the stub was touched."""
-    said = [
+    outputs = [
         done.stdout
         for done in project.courses(
             *[("hint", "2"), ("hint", "1")] * 3,
@@ -589,18 +597,18 @@ def test_reset_gives_the_hints_back(project):
             *[("hint", "2"), ("hint", "1")],
         )
     ]
-    assert "The hints start over with the first." in said[6]
-    assert "first hint" not in said[7]
-    assert "Hint 1 of" in said[8] and "Hint 4 of" in said[9]
+    assert "The hints start over with the first." in outputs[6]
+    assert "first hint" not in outputs[7]
+    assert "Hint 1 of" in outputs[8] and "Hint 4 of" in outputs[9]
 
 
 def test_code_in_hints_is_never_broken(project):
     """Every line of it is one line, however narrow the terminal; prose is wrapped."""
     total, widths = len(read_hints(DAYS[8])["MultiHeadedAttention"]), ("40", "60", "100")
     all_but_one = [("hint", "9")] * (total - 1)
-    asked = [("hint", "9", {"COLUMNS": width}) for width in widths]
+    commands = [("hint", "9", {"COLUMNS": width}) for width in widths]
     code = "    q = self.w_q(query).unflatten(-1, (..., -1)).transpose(..., ...)"
-    for width, done in zip(widths, project.courses(*all_but_one, *asked)[-3:], strict=True):
+    for width, done in zip(widths, project.courses(*all_but_one, *commands)[-3:], strict=True):
         assert f"  {code}" in done.stdout.splitlines()
         prose = done.stdout.partition(f"Hint {total} of")[0]
         assert max(map(len, prose.splitlines())) <= int(width)
@@ -613,11 +621,11 @@ def test_threads_wait_passively(tmp_path):
         "cli.app = lambda **_: print(os.environ['OMP_WAIT_POLICY']); cli.main()"
     )
     clean = {name: value for name, value in os.environ.items() if name != "OMP_WAIT_POLICY"}
-    for own, said in (({}, "PASSIVE"), ({"OMP_WAIT_POLICY": "ACTIVE"}, "ACTIVE")):
+    for own, policy in (({}, "PASSIVE"), ({"OMP_WAIT_POLICY": "ACTIVE"}, "ACTIVE")):
         done = subprocess.run(
             [sys.executable, "-c", program], env=clean | own, capture_output=True, text=True
         )
-        assert done.stdout.strip() == said, done.stderr
+        assert done.stdout.strip() == policy, done.stderr
 
 
 @pytest.mark.slow
@@ -674,14 +682,14 @@ def test_sync_names_a_wrong_answer_that_no_longer_fits(project):
     edits.write_text(text.replace('"4: return _"', '"1: return _"'), encoding="utf-8")
     _, done = project.courses(("sync",), ("sync", "--check"))  # stubs and solutions follow
     assert done.returncode == 1
-    said = " ".join(done.stdout.split())
+    output = " ".join(done.stdout.split())
     for words in (
         "drifted tests/days/misconceptions/day08_attention.toml: mask_inverted no longer fits attention: "
         "'~mask' must be found once in step 4, got 0 times",
         "residual_inside no longer fits MultiHeadedAttention: "
         "'return _' must be found once in step 1, got 0 times",
     ):
-        assert words in said
+        assert words in output
 
 
 @pytest.mark.slow

@@ -56,7 +56,7 @@ def check(tmp_path, pool):
 
 
 def there(result):
-    return [one for one in result.checks if one.device == PRACTICE]
+    return [row for row in result.checks if row.device == PRACTICE]
 
 
 def in_words(shown):
@@ -68,32 +68,32 @@ def in_words(shown):
 def test_the_verdict_does_not_wait(check):
     """On the CPU all passes; the day is not passed before the practice GPU was asked."""
     checked = check()
-    assert {one.status for one in there(checked.verdict)} == {RUNNING}
+    assert {row.status for row in there(checked.verdict)} == {RUNNING}
     assert (checked.verdict.status, checked.verdict.watertight) == (RUNNING, False)
-    assert {one.status for one in checked.verdict.checks} == {"passed", RUNNING}
+    assert {row.status for row in checked.verdict.checks} == {"passed", RUNNING}
     assert MARKS["watertight"] not in in_words(verdict(checked.verdict))
     result = checked.finish()
     assert MARKS["watertight"] in in_words(verdict(result))
     assert (result.status, result.watertight) == ("passed", True)
     assert result.passed == result.total == checked.verdict.total
-    assert {one.exercise for one in there(result)} == set(DAY.exercises)
+    assert {row.exercise for row in there(result)} == set(DAY.exercises)
 
 
 def test_a_mistake_about_devices(check):
     """It is named, with the line that made the CPU tensor, and the day is not passed."""
     checked = check(MADE_THERE, MADE_ON_CPU)
-    assert {one.status for one in checked.verdict.checks} == {"passed", RUNNING}
+    assert {row.status for row in checked.verdict.checks} == {"passed", RUNNING}
     result = checked.finish()
-    [wrong] = [one for one in result.checks if one.is_open]
+    [wrong] = [row for row in result.checks if row.is_open]
     assert (wrong.device, wrong.misconception) == (PRACTICE, "positions_made_on_the_cpu")
     assert result.status == "error"
     assert "RuntimeError: Expected all tensors to be on the same device" in wrong.message
-    made = next(
+    line_number = next(
         number
         for number, line in enumerate(read_answer(DAY.solution).splitlines(), 1)
         if MADE_THERE in line
     )
-    assert f"The CPU tensor was made in line {made}: torch.arange(" in wrong.message
+    assert f"The CPU tensor was made in line {line_number}: torch.arange(" in wrong.message
 
 
 @pytest.mark.slow
@@ -101,19 +101,21 @@ def test_other_mistakes_are_named_there(check):
     """Where all checks run on the practice GPU, a mistake that also shows on the CPU has its name."""
     find, put = "F.linear(x, self.embed.weight)", "F.linear(x, self.embed.weight.detach())"
     result = check(find, put, PRACTICE).finish()
-    assert "head_detached" in {one.misconception for one in there(result)}
+    assert "head_detached" in {row.misconception for row in there(result)}
 
 
 @pytest.mark.slow
 def test_what_fails_on_the_cpu_is_not_run_there(check):
     """It counts as wrong there, too, and says the same; what passes is run."""
     checked = check("self.embed(tokens) +", "2 * self.embed(tokens) +")
-    before = {one.name: one for one in checked.verdict.checks if one.device == "cpu"}
-    again = {one.name: one for one in there(checked.verdict)}
-    assert any(one.status == "failed" for one in again.values())
-    for name, one in again.items():
-        assert one.status == (RUNNING if before[name].status == "passed" else before[name].status)
-    assert {one.status for one in there(checked.finish())} == {"passed", "failed"}
+    before = {row.name: row for row in checked.verdict.checks if row.device == "cpu"}
+    again = {row.name: row for row in there(checked.verdict)}
+    assert any(row.status == "failed" for row in again.values())
+    for name, result in again.items():
+        assert result.status == (
+            RUNNING if before[name].status == "passed" else before[name].status
+        )
+    assert {row.status for row in there(checked.finish())} == {"passed", "failed"}
 
 
 @pytest.mark.slow
@@ -122,7 +124,7 @@ def test_commands(project, find, put, code):
     """`course check` prints one object of version 2, and waits for the practice GPU before it exits."""
     source = read_answer(DAY.solution).replace(find, put)
     (project.root / "exercises" / f"{DAY.stem}.py").write_text(source, encoding="utf-8")
-    done, asked, words = project.courses(
+    done, case, words = project.courses(
         ("check", "23", "--json"),
         ("check", "23", "--device", "practice", "--json"),
         ("check", "23"),
@@ -131,9 +133,9 @@ def test_commands(project, find, put, code):
     wrong = report["total"] - report["passed"]
     assert (done.returncode, report["version"], wrong) == (code, 2, code)
     [day] = report["days"]
-    assert RUNNING not in {one["status"] for one in day["checks"]}
-    assert {one["device"] for one in day["checks"]} == {"cpu", PRACTICE}
-    assert asked.returncode == code
+    assert RUNNING not in {row["status"] for row in day["checks"]}
+    assert {row["device"] for row in day["checks"]} == {"cpu", PRACTICE}
+    assert case.returncode == code
     assert RUNS not in words.stdout  # one verdict, whose totals are those of the report
     assert f"{report['passed']} of {report['total']} checks pass" in words.stdout
 
@@ -204,8 +206,10 @@ def test_what_is_wrong_on_the_cpu_is_named_beside(project):
 def test_a_day_is_not_passed_without_the_practice_gpu(number):
     """Where only checks beyond the core are marked, one of the core is observed there too."""
     day = BY_NUMBER[number]
-    there = [one for one in Judge(day).checks if one.on_practice]
-    assert {one.exercise for one in there if one.tier == CORE} == {one.exercise for one in there}
+    on_practice = [row for row in Judge(day).checks if row.on_practice]
+    assert {row.exercise for row in on_practice if row.tier == CORE} == {
+        row.exercise for row in on_practice
+    }
 
 
 def test_days_in_numpy_have_none():
@@ -221,7 +225,7 @@ def test_a_stub_is_not_started(tmp_path, pool):
     (tmp_path / f"{DAY.stem}.py").write_text(DAY.stub.read_text(encoding="utf-8"), encoding="utf-8")
     checked = run_to_end(day_steps(Judge(DAY), tmp_path, pool))
     assert not checked.awaits_practice
-    assert {one.status for one in checked.verdict.checks} == {"not_started"}
+    assert {row.status for row in checked.verdict.checks} == {"not_started"}
 
 
 @pytest.mark.slow
@@ -229,12 +233,12 @@ def test_recordings_tell_mistakes_about_devices(tmp_path):
     """A recording has what is seen on the CPU, and of the practice GPU the places and the known mistakes."""
     record(DAY, tmp_path)
     recording = ObservationCache(tmp_path / f"{DAY.stem}.seen")
-    known = load_misconceptions(DAY, PRACTICE)
-    truth, here = PracticeTruth(DAY, 0, known, recording), Judge(DAY)
-    for check in (one for one in truth.outlines() if one.on_practice):
+    mistakes = load_misconceptions(DAY, PRACTICE)
+    truth, here = PracticeTruth(DAY, 0, mistakes, recording), Judge(DAY)
+    for check in (outline for outline in truth.outlines() if outline.on_practice):
         assert truth.knows(check)
-        seen = truth.observe_reference(check)
-        assert {leaf.device for leaf in seen.observation.values()} == {PRACTICE}
+        run = truth.observe_reference(check)
+        assert {leaf.device for leaf in run.observation.values()} == {PRACTICE}
         assert truth.accepts(check, here.practice.truth.run(check, reference_module(DAY)))
-        for wrong in known:
+        for wrong in mistakes:
             assert truth.wrong(check, wrong).fails == here.practice.truth.wrong(check, wrong).fails

@@ -36,16 +36,16 @@ def on(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("day", DAYS, ids=lambda day: day.stem)
 def test_every_lesson_ends_with_three_questions(day):
-    found = recalling.questions(day)
-    assert len(found) == 3
-    for question in found:
+    items = recalling.questions(day)
+    assert len(items) == 3
+    for question in items:
         assert len(question.text) > 30 and question.answer
         assert not set("$\\{}") & set((question.text + question.answer).replace(r"\_", ""))
 
 
 def test_formulas_are_plain_text():
-    told = recalling._in_plain_text(r"$1/\sqrt{d_{model}}$, $\tfrac12 \cdot 2{,}048$, $e^{S-L}$")
-    assert told == r"1/√d\_model, 1/2 · 2,048, e^(S-L)"
+    text = recalling._in_plain_text(r"$1/\sqrt{d_{model}}$, $\tfrac12 \cdot 2{,}048$, $e^{S-L}$")
+    assert text == r"1/√d\_model, 1/2 · 2,048, e^(S-L)"
 
 
 def test_a_lesson_is_asked_the_day_after_then_after_3_7_and_21_days(on):
@@ -55,10 +55,12 @@ def test_a_lesson_is_asked_the_day_after_then_after_3_7_and_21_days(on):
     assert "Nothing is due today. Next: day 2, Saturday, 28 November 2026" in on(0)
     at = 1
     for interval in (3, 7, 21, 21):
-        said = on(at)
-        assert "Day 2 · Attention" in said and said.index("Question 3") < said.index("Answer 1")
+        output = on(at)
+        assert "Day 2 · Attention" in output and output.index("Question 3") < output.index(
+            "Answer 1"
+        )
         at += interval
-        assert f"Next time: {learner_commands._on(TODAY + timedelta(days=at))}" in said
+        assert f"Next time: {learner_commands._on(TODAY + timedelta(days=at))}" in output
         assert "Nothing is due today" in on(at - 1)
     early = on(at - 1, "2")  # asked for by its number: its date stays
     assert learner_commands._on(TODAY + timedelta(days=at)) in early

@@ -61,32 +61,32 @@ def test_what_was_written_stays_and_what_changed_is_named(clone):
         lesson="new",
         **{"requirements.txt": "torch"},
     )
-    code, said = update()
-    assert code == 0, said
+    code, output = update()
+    assert code == 0, output
     assert "mine" in (clone / STUB).read_text()
     assert (clone / "lesson").read_text() == "new"
-    assert "Day 2's exercise has changed" in said and f"@{{upstream}}:{STUB}" in said
-    assert "make start" in said
+    assert "Day 2's exercise has changed" in output and f"@{{upstream}}:{STUB}" in output
+    assert "make start" in output
     assert update() == (0, "The course is up to date.")
 
 
 def test_an_untouched_stub_is_the_new_one(clone):
     publish(clone.parent / "course", '"""New."""\nraise\n')
-    code, said = update()
-    assert (code, "has changed" in said) == (0, False)
+    code, output = update()
+    assert (code, "has changed" in output) == (0, False)
     assert (clone / STUB).read_text().startswith('"""New."""')
 
 
 def test_without_an_upstream_nothing_is_done(clone):
     git(clone, "branch", "--unset-upstream")
-    code, said = update()
-    assert code == 1 and "nothing to update it from" in said
+    code, output = update()
+    assert code == 1 and "nothing to update it from" in output
 
 
 def test_gits_own_words_where_it_fails(clone):
     """The upstream has gone: what was written is committed, and nothing is lost."""
     (clone / STUB).write_text("mine")
     git(clone, "remote", "set-url", "origin", str(clone.parent / "gone"))
-    code, said = update()
-    assert code == 1 and "gone" in said and "What you wrote is safe" in said
+    code, output = update()
+    assert code == 1 and "gone" in output and "What you wrote is safe" in output
     assert (clone / STUB).read_text() == "mine"

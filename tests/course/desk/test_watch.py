@@ -269,19 +269,19 @@ class TestInATerminal:
 @pytest.fixture
 def saves_of(project):
     """Follow day 2's file with `saves`; holds what it said, and waits for the next save it sees."""
-    stop, seen, said = threading.Event(), queue.Queue(), []
+    stop, saves, messages = threading.Event(), queue.Queue(), []
     day, folder = find_day("day02"), project.exercise.parent
 
     def follow():
-        for _ in watching.saves(lambda: day, folder, stop, said.append):
-            seen.put(True)
+        for _ in watching.saves(lambda: day, folder, stop, messages.append):
+            saves.put(True)
 
     thread = threading.Thread(target=follow, daemon=True)
 
     def begin():
         thread.start()
         time.sleep(0.3)
-        return seen, said
+        return saves, messages
 
     yield begin
     stop.set()
@@ -297,13 +297,13 @@ def test_polling_where_no_events_come(project, monkeypatch, saves_of):
             yield set()
 
     monkeypatch.setattr(watching.watchfiles, "watch", deaf)
-    seen, said = saves_of()
+    saves, messages = saves_of()
     for text in ("first", "second, longer", "third, longer still"):
         project.exercise.write_text(text, encoding="utf-8")
-        seen.get(timeout=PATIENCE)
+        saves.get(timeout=PATIENCE)
         time.sleep(0.4)
-    assert len(said) == 1
-    assert "looked at every" in said[0]
+    assert len(messages) == 1
+    assert "looked at every" in messages[0]
 
 
 @pytest.mark.parametrize(
@@ -322,27 +322,27 @@ def test_polling_where_no_more_can_be_watched(project, monkeypatch, saves_of, er
         raise error
 
     monkeypatch.setattr(watching.watchfiles, "watch", refuse)
-    seen, said = saves_of()
+    saves, messages = saves_of()
     for text in ("first", "second, longer"):
         project.exercise.write_text(text, encoding="utf-8")
-        seen.get(timeout=PATIENCE)
-    assert len(said) == 1
-    assert "looked at every" in said[0]
-    assert ("other programs" in said[0]) == ("many" in str(error) or "limit" in str(error))
+        saves.get(timeout=PATIENCE)
+    assert len(messages) == 1
+    assert "looked at every" in messages[0]
+    assert ("other programs" in messages[0]) == ("many" in str(error) or "limit" in str(error))
 
 
 def test_events_are_enough_where_they_come(project, saves_of):
     """No polling on an ordinary file system, even when nothing happens for a while."""
-    seen, said = saves_of()
+    saves, messages = saves_of()
     time.sleep(2.5)
     for text in ("first", "second, longer"):
         project.exercise.write_text(text, encoding="utf-8")
-        assert seen.get(timeout=PATIENCE)
+        assert saves.get(timeout=PATIENCE)
         time.sleep(1.2)
     (project.exercise.parent / "other.py").write_text("", encoding="utf-8")
     time.sleep(0.3)
-    assert said == []
-    assert seen.empty()
+    assert messages == []
+    assert saves.empty()
 
 
 @pytest.mark.slow

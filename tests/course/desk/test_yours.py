@@ -53,9 +53,9 @@ def test_a_right_answer_is_used_and_checked_once(write, capsys, monkeypatch):
     monkeypatch.delattr(desk, "check_days")
     first = yours("attention", day=2)
     assert yours("attention", day=2) is first
-    said = capsys.readouterr().out.splitlines()
-    assert len(said) == 3
-    assert all(line.startswith("attention: yours, from ") for line in said)
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == 3
+    assert all(line.startswith("attention: yours, from ") for line in lines)
 
 
 WRONG = {
@@ -87,8 +87,8 @@ WRONG = {
 def test_the_lesson_goes_on_with_the_reference(write, capsys, source, reason):
     write(source)
     assert yours("attention", day=2) is numpy_reference.attention
-    [said] = capsys.readouterr().out.splitlines()
-    assert said.startswith("attention: the reference's, because ") and reason in said
+    [line] = capsys.readouterr().out.splitlines()
+    assert line.startswith("attention: the reference's, because ") and reason in line
 
 
 @pytest.mark.slow
@@ -109,8 +109,10 @@ def test_what_passed_can_be_broken(write, capsys):
         yours("attention", day=2)(*[np.eye(2)] * 3)
     write("def attention(")
     assert yours("attention", day=2) is numpy_reference.attention
-    said = capsys.readouterr().out.splitlines()
-    assert all("yours, which passed before. Now a core check fails: " in line for line in said[1:3])
+    lines = capsys.readouterr().out.splitlines()
+    assert all(
+        "yours, which passed before. Now a core check fails: " in line for line in lines[1:3]
+    )
 
 
 def test_what_is_raised_in_a_lesson_is_raised_in_the_learners_lines(write):
@@ -128,8 +130,8 @@ def test_what_is_raised_in_a_lesson_is_raised_in_the_learners_lines(write):
 @pytest.mark.slow
 def test_each_exercise_of_a_day_stands_alone_and_its_classes_know_each_other(write, capsys):
     day = BY_NUMBER[11]
-    whole = (next(iter(sorted(day.accepted.glob("*.py"))))).read_text(encoding="utf-8")
-    write(f"{whole}\n\n{stub_of(day)[stub_of(day).index('def clones') :]}", day)
+    source = (next(iter(sorted(day.accepted.glob("*.py"))))).read_text(encoding="utf-8")
+    write(f"{source}\n\n{stub_of(day)[stub_of(day).index('def clones') :]}", day)
     own = yours("SublayerConnection")
     assert own.__init__.__globals__["LayerNorm"] is yours("LayerNorm")
     yours("clones")
@@ -173,7 +175,7 @@ def test_the_repositorys_notebooks_run_on_the_reference_without_a_word(write, ca
 
 
 def test_a_name_that_no_day_or_several_ask_for():
-    for asked, words in (
+    for arguments, words in (
         (
             ("attention",),
             r'days 2 and 8 all ask for attention: say which, yours\("attention", day=2\)',
@@ -182,4 +184,4 @@ def test_a_name_that_no_day_or_several_ask_for():
         (("softmax", 2), "day 2 does not ask for 'softmax'"),
     ):
         with pytest.raises(ValueError, match=words):
-            yours(*asked)
+            yours(*arguments)

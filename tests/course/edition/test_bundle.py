@@ -45,7 +45,7 @@ BUILT_ON_OTHERS = (14, 18, 19, 20, 23, 24, 26, 27, 32, 36, 39)
 def edition(tmp_path_factory, request):
     """Nothing released; recorded are days 1, 2 and 8, and of the days that build on others some."""
     folder = tmp_path_factory.mktemp("bundle") / "edition"
-    with recorded_in_haste(chosen(request, "built_on_others"), whole=(1, 2, 8)):
+    with recorded_in_haste(chosen(request, "built_on_others"), complete=(1, 2, 8)):
         bundle(folder, 0, lambda day: None)
     return folder
 
@@ -99,7 +99,7 @@ def bodies(tree):
         for field in ("body", "orelse", "finalbody"):
             statements = getattr(node, field, None)
             if isinstance(statements, list) and statements:
-                yield [ast.dump(one) for one in statements if not is_text(one)]
+                yield [ast.dump(statement) for statement in statements if not is_text(statement)]
 
 
 def is_text(node):
@@ -112,12 +112,16 @@ def withheld():
         for name in day.exercises:
             for node in ast.walk(ast.parse(definition_text(day, name))):
                 if isinstance(node, ast.FunctionDef):
-                    body = [ast.dump(one) for one in node.body if not is_text(one)]
+                    body = [
+                        ast.dump(statement) for statement in node.body if not is_text(statement)
+                    ]
                     yield f"{day.stem}: {name}.{node.name}", body
 
 
-def contains(whole, part):
-    return any(whole[i : i + len(part)] == part for i in range(len(whole) - len(part) + 1))
+def contains(statements, part):
+    return any(
+        statements[i : i + len(part)] == part for i in range(len(statements) - len(part) + 1)
+    )
 
 
 def code_in(folder):
@@ -152,12 +156,14 @@ def test_no_withheld_body_is_anywhere(edition):
     """What a day asks for stands in none of its files, whatever comments and layout are around it."""
     secret = {who: body for who, body in withheld() if sum(map(len, body)) > 200}
     assert len(secret) > 40
-    found = []
+    leaks = []
     for path, text in code_in(edition):
         tree = parsed(text)
-        for whole in bodies(tree) if tree else ():
-            found += [(path.name, who) for who, body in secret.items() if contains(whole, body)]
-    assert found == []
+        for statements in bodies(tree) if tree else ():
+            leaks += [
+                (path.name, who) for who, body in secret.items() if contains(statements, body)
+            ]
+    assert leaks == []
 
 
 def test_the_scan_finds_what_is_there(tmp_path):
@@ -166,7 +172,7 @@ def test_the_scan_finds_what_is_there(tmp_path):
     (tmp_path / "cell.py").write_text(body.replace("def attention", "def mine"), encoding="utf-8")
     [(_, text)] = code_in(tmp_path)
     secret = dict(withheld())["day02_attention: attention.attention"]
-    assert any(contains(whole, secret) for whole in bodies(parsed(text)))
+    assert any(contains(statements, secret) for statements in bodies(parsed(text)))
 
 
 def test_no_solution_no_wrong_answers(edition):
@@ -185,12 +191,12 @@ def test_the_graders_python_is_named(edition, monkeypatch, tmp_path):
     readme = (edition / "README.md").read_text(encoding="utf-8")
     assert f"graded by Python {version}:" in " ".join(readme.split())
     monkeypatch.setattr(editions, "GRADER", tmp_path / "python.txt")
-    said = []
+    messages = []
     for grader in (version, "3.99", "3.9"):
         (tmp_path / "python.txt").write_text(grader, encoding="utf-8")
-        said.append(editions.graders_python())
-    assert said[:2] == ["", ""]
-    assert "graded by Python 3.9, which reads no newer syntax" in said[2]
+        messages.append(editions.graders_python())
+    assert messages[:2] == ["", ""]
+    assert "graded by Python 3.9, which reads no newer syntax" in messages[2]
 
 
 FILES = sorted({file for day in READY for file in day.references})
@@ -200,20 +206,22 @@ FILES = sorted({file for day in READY for file in day.references})
 def test_the_reference_grows_day_by_day(file):
     """Through each day it holds what that day and those before asked for, is Python, and ends whole."""
     days = [day for day in READY if file in day.references]
-    asked = {name for day in days for name in day.exercises} & defined(parsed_file(file))
-    for one, next_one in pairwise([0, *(day.number for day in days)]):
-        before, after = (ast.parse(released_part(file, through)) for through in (one, next_one))
-        gained = (defined(after) - defined(before)) & asked
-        assert gained == (set(BY_NUMBER[next_one].exercises) & asked) - defined(before)
+    names = {name for day in days for name in day.exercises} & defined(parsed_file(file))
+    for earlier_day, next_one in pairwise([0, *(day.number for day in days)]):
+        before, after = (
+            ast.parse(released_part(file, through)) for through in (earlier_day, next_one)
+        )
+        gained = (defined(after) - defined(before)) & names
+        assert gained == (set(BY_NUMBER[next_one].exercises) & names) - defined(before)
     assert released_part(file, LAST_DAY) == (ROOT / file).read_text(encoding="utf-8")
 
 
 def home_of(file, name):
     """The day that asks for a definition, or for the first one that a helper needs and that is asked for."""
-    whole = ast.parse((ROOT / file).read_text(encoding="utf-8"))
-    its = next(node for node in whole.body if getattr(node, "name", None) == name)
+    tree = ast.parse((ROOT / file).read_text(encoding="utf-8"))
+    its = next(node for node in tree.body if getattr(node, "name", None) == name)
     used = [name, *(node.id for node in ast.walk(its) if isinstance(node, ast.Name))]
-    return next(filter(None, (day_of_definition(file, one) for one in used)), None)
+    return next(filter(None, (day_of_definition(file, used_name) for used_name in used)), None)
 
 
 @pytest.mark.parametrize("through", [0, 13, 24])
@@ -223,15 +231,15 @@ def test_what_a_stub_imports_is_given_or_an_exercise(day, through):
     modules = {module_of(file): file for file in FILES}
     for node in ast.walk(ast.parse(stub_text(day))):
         if isinstance(node, ast.ImportFrom) and node.module in modules:
-            given = defined(ast.parse(released_part(modules[node.module], through)))
-            asked = [alias.name for alias in node.names if alias.name not in given]
-            homes = [home_of(modules[node.module], name) for name in asked]
-            assert all(home and through < home.number < day.number for home in homes), asked
+            defined_names = defined(ast.parse(released_part(modules[node.module], through)))
+            missing = [alias.name for alias in node.names if alias.name not in defined_names]
+            homes = [home_of(modules[node.module], name) for name in missing]
+            assert all(home and through < home.number < day.number for home in homes), missing
     for node in ast.walk(ast.parse(day.checks.read_text(encoding="utf-8"))):
         if isinstance(node, ast.ImportFrom) and node.module in modules:
             file = modules[node.module]
-            given = defined(ast.parse(released_part(file, through)))
-            names = {alias.name for alias in node.names} - given
+            defined_names = defined(ast.parse(released_part(file, through)))
+            names = {alias.name for alias in node.names} - defined_names
             assert all(day_of_definition(file, name) for name in names), names
 
 
@@ -286,9 +294,9 @@ def test_the_first_day(run):
     run.write(1, f"{solution(1)}\n\n{wrong.text(DAYS[0])}")
     day = check(run, 1)
     assert day["status"] == "failed"
-    [named] = {one["misconception"] for one in day["checks"] if one["status"] == "failed"}
+    [named] = {row["misconception"] for row in day["checks"] if row["status"] == "failed"}
     assert named == wrong.id
-    assert any(wrong.tell in one["message"] for one in day["checks"])
+    assert any(wrong.tell in row["message"] for row in day["checks"])
 
 
 @pytest.mark.slow
@@ -339,20 +347,20 @@ def test_a_lesson_goes_on_without_the_reference(run, edition, monkeypatch):
         "import numpy as np; from course import yours; attention = yours('attention', 2); "
         "print(attention(np.eye(2), np.eye(2), np.eye(2))[0].sum())"
     )
-    said = run(code=code).stdout
+    output = run(code=code).stdout
     why = "because exercises/day02_attention.py is not started"
-    assert said == f"attention: the reference's, {why}.\n2.0\n"
+    assert output == f"attention: the reference's, {why}.\n2.0\n"
     run.write(1, solution(1))
     run.write(2, solution(2))
-    said = run(code=code).stdout
-    assert said == "attention: yours, from exercises/day02_attention.py.\n2.0\n"
+    output = run(code=code).stdout
+    assert output == "attention: yours, from exercises/day02_attention.py.\n2.0\n"
     run.write(2, "def attention(")
     packed = edition / "recorded" / "reference.json"
     text = packed.read_text(encoding="utf-8")
     packed.unlink()
-    said = run(code=code).stderr
+    output = run(code=code).stderr
     packed.write_text(text, encoding="utf-8")
-    assert said.endswith("This edition has no reference of day 2: attention has to pass first.\n")
+    assert output.endswith("This edition has no reference of day 2: attention has to pass first.\n")
 
 
 @pytest.mark.slow
@@ -366,8 +374,8 @@ def test_a_case_can_be_drawn_again(run, number):
     assert done.returncode == 0, f"{done.stdout}{done.stderr}"
     assert f'case({number}, "{name}")' in done.stdout
     done = run(code=f"from course import case; print(sorted(case({number}, {name!r})))")
-    given = check_inputs(load_checks(day)[0], 0)
-    assert done.stdout.strip() == str(sorted(given)), done.stderr
+    inputs = check_inputs(load_checks(day)[0], 0)
+    assert done.stdout.strip() == str(sorted(inputs)), done.stderr
 
 
 def test_other_seeds_are_not_recorded(run):
@@ -416,7 +424,7 @@ def test_days_that_build_on_days_not_done(run, built_on_others):
     run.write(number, solution(number))
     day = check(run, number)
     assert day["status"] == "error"
-    assert {one["status"] for one in day["checks"]} == {"error"}
+    assert {row["status"] for row in day["checks"]} == {"error"}
     assert "first." in day["checks"][0]["message"]
 
 
@@ -493,13 +501,13 @@ def test_a_recording_is_not_made_twice(tmp_path, monkeypatch):
         truth, "see", lambda check, *rest: observed.append(check) or watched(check, *rest)
     )
     record(DAYS[0], tmp_path / "other")
-    [one], [other] = (list((tmp_path / name).iterdir()) for name in ("one", "other"))
-    assert one.read_bytes() == other.read_bytes()
+    [first_file], [other] = (list((tmp_path / name).iterdir()) for name in ("one", "other"))
+    assert first_file.read_bytes() == other.read_bytes()
     assert observed == []
-    [made] = (tmp_path / "cache" / "recorded").iterdir()
-    made.write_bytes(made.read_bytes()[:-40])
+    [recording] = (tmp_path / "cache" / "recorded").iterdir()
+    recording.write_bytes(recording.read_bytes()[:-40])
     record(DAYS[0], tmp_path / "third")
-    assert recorded.ObservationCache(tmp_path / "third" / one.name).read(recorded.TOLD)
+    assert recorded.ObservationCache(tmp_path / "third" / first_file.name).read(recorded.TOLD)
 
 
 @pytest.mark.slow

@@ -74,11 +74,11 @@ def checked(released, request, tmp_path_factory):
     for day in days:
         text = f"{read_answer(day.solution)}\n\n{load_misconceptions(day)[0].text(day)}"
         (wrong / f"{day.stem}.py").write_text(text, encoding="utf-8")
-    asked = ["check", *(str(day.number) for day in days), "--json", "--answers"]
-    said = released.courses(
-        *([*asked, folder] for folder in ("exercises", "solutions", str(wrong)))
+    command = ["check", *(str(day.number) for day in days), "--json", "--answers"]
+    outputs = released.courses(
+        *([*command, folder] for folder in ("exercises", "solutions", str(wrong)))
     )
-    return [verdicts(done) for done in said]
+    return [verdicts(done) for done in outputs]
 
 
 @pytest.mark.slow

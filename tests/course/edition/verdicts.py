@@ -26,18 +26,20 @@ def chosen(request, name):
 
 
 @contextmanager
-def recorded_in_haste(numbers, whole=()):
+def recorded_in_haste(numbers, complete=()):
     """Within it some days are recorded whole, some with one wrong answer, and all others without checks."""
     load_checks, load_misconceptions = recorded.load_checks, recorded.load_misconceptions
 
     def make(day, folder):
-        if day.number in whole:
+        if day.number in complete:
             return record(day, folder)
         with pytest.MonkeyPatch.context() as patch:
-            known = load_checks if day.number in numbers else lambda day: []
-            patch.setattr(recorded, "load_checks", known)
+            load = load_checks if day.number in numbers else lambda day: []
+            patch.setattr(recorded, "load_checks", load)
             patch.setattr(
-                recorded, "load_misconceptions", lambda *asked: load_misconceptions(*asked)[:1]
+                recorded,
+                "load_misconceptions",
+                lambda *arguments: load_misconceptions(*arguments)[:1],
             )
             return recorded._make(day, recorded._file(day, folder))
 

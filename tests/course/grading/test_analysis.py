@@ -78,7 +78,7 @@ READY_MADE = {
 def test_what_is_ready_made_is_listed(day, name):
     """Each is named on the day whose exercise it is."""
     top = name.partition(".")[0]
-    assert any(one == name for _, one in found(f"import {top}\n{name}()", day))
+    assert any(shortcut == name for _, shortcut in found(f"import {top}\n{name}()", day))
 
 
 def test_days_differ():
@@ -102,11 +102,15 @@ def test_right_answers(day):
 
 def test_fingerprints_see_through_new_names():
     """Other names, comments, numbers and layout change the first only; another order of work the others."""
-    one = read_answer(DAYS[1].solution)
-    renamed = one.replace("scores", "energies").replace("weights", "alphas") + "\n# mine\n"
-    assert fingerprints(one)[1:] == fingerprints(renamed)[1:]
-    assert fingerprints(one)[0] == fingerprints(f"{one}\n# mine\n")[0] != fingerprints(renamed)[0]
-    assert fingerprints(one)[1:] != fingerprints(read_answer(DAYS[2].solution))[1:]
+    source = read_answer(DAYS[1].solution)
+    renamed = source.replace("scores", "energies").replace("weights", "alphas") + "\n# mine\n"
+    assert fingerprints(source)[1:] == fingerprints(renamed)[1:]
+    assert (
+        fingerprints(source)[0]
+        == fingerprints(f"{source}\n# mine\n")[0]
+        != fingerprints(renamed)[0]
+    )
+    assert fingerprints(source)[1:] != fingerprints(read_answer(DAYS[2].solution))[1:]
 
 
 PLAIN = "def f(a):\n    b = a @ g(a.T)\n    return h(b)\n"
@@ -136,9 +140,9 @@ def test_fingerprints_keep_what_does_something(other):
 def test_a_common_stretch_always_shows():
     """Two files with fifteen tokens in a row in common share a fingerprint, whatever stands around."""
     common = "total = left[i] + right[j] * factor(k)\n"
-    one = fingerprints("import os\nos.getcwd()\n" + common + "for i in range(3): pass\n")
+    first = fingerprints("import os\nos.getcwd()\n" + common + "for i in range(3): pass\n")
     other = fingerprints("class A: pass\n\n" + common + "while True: break\n")
-    assert set(one[1:]) & set(other[1:])
+    assert set(first[1:]) & set(other[1:])
 
 
 def test_files_that_cannot_be_read(tmp_path):
@@ -148,9 +152,9 @@ def test_files_that_cannot_be_read(tmp_path):
         (tmp_path / name).write_bytes(data)
     sent = []
     serve({"analyze": {name: [8, str(tmp_path / name)] for name in texts}}, sent.append)
-    assert [one["file"] for one in sent] == list(texts)
-    assert [one["shortcuts"] for one in sent] == [[(1, "gc")], [], [], []]
-    assert [one["unseen"] for one in sent] == [False, False, False, False]
+    assert [message["file"] for message in sent] == list(texts)
+    assert [message["shortcuts"] for message in sent] == [[(1, "gc")], [], [], []]
+    assert [message["unseen"] for message in sent] == [False, False, False, False]
 
 
 def test_what_python_reads_is_looked_through(tmp_path):
@@ -165,7 +169,7 @@ def test_what_python_reads_is_looked_through(tmp_path):
     serve({"analyze": paths}, sent.append)
     assert sent[0]["shortcuts"] == [(2, "gc")]
     assert set(fingerprints(solution)[1:]) <= set(sent[0]["fingerprints"])
-    assert [one["unseen"] for one in sent] == [False, True]
+    assert [message["unseen"] for message in sent] == [False, True]
 
 
 # --- Calls while an answer runs ---------------------------------------------------------------------
@@ -226,8 +230,8 @@ def test_calls_are_traced_in_every_thread(run, called):
 def gathered(*cells, exercises=("f",)):
     """The source of an answer that is made of a notebook's cells, without a line between its pieces."""
     cells = [textwrap.dedent(cell).strip("\n") for cell in cells]
-    made = json.loads(as_answer(cells, gather(cells, exercises)))
-    return [cell["source"] for cell in made["cells"]]
+    notebook = json.loads(as_answer(cells, gather(cells, exercises)))
+    return [cell["source"] for cell in notebook["cells"]]
 
 
 DECORATED = ["import a", "@a.b\n\ndef f(): pass"]

@@ -53,7 +53,7 @@ class Learner:
 
     files: dict[str, bytes]
     days: tuple[str, str] = ("", "")
-    told: tuple[str, ...] = ()
+    described: tuple[str, ...] = ()
     verdict: str = "graded"
     later: tuple[str, ...] = ()
     late: bool = False
@@ -76,7 +76,7 @@ LEARNERS = {
     ),
     "pdf": Learner(
         {"Homework.pdf": b"%PDF", "day01_softmax.pdf": b"%PDF"},
-        told=(
+        described=(
             "'day01_softmax.pdf' (nearest to day01_softmax.py)",
             "'Homework.pdf'",
             "such as day01_softmax.py",
@@ -84,7 +84,7 @@ LEARNERS = {
         verdict="nothing_found",
     ),
     "empty": Learner(
-        {"work.zip": zip_of({})}, told=("The submission is empty",), verdict="nothing_found"
+        {"work.zip": zip_of({})}, described=("The submission is empty",), verdict="nothing_found"
     ),
     "untagged": Learner(
         {"day02_attention.ipynb": notebook(UNTAGGED).encode()},
@@ -93,7 +93,7 @@ LEARNERS = {
     ),
     "examples": Learner(
         {"day02_attention.ipynb": notebook(EXAMPLES).encode()},
-        told=(
+        described=(
             "no cell has the tag `answer`, and none defines `attention`",
             "whose cells define the exercises",
         ),
@@ -115,9 +115,11 @@ LEARNERS = {
         ("1", "1"),
         ("day1.zip/day01_softmax.py 'day2.zip/e/day01_softmax.py' was taken, which",),
     ),
-    "typed": Learner({}, told=("was found",), verdict="nothing_found", typed=True),
+    "typed": Learner({}, described=("was found",), verdict="nothing_found", typed=True),
     "late": Learner(BOTH, ("1", "1"), late=True),
-    "unsafe": Learner({"x.zip": zip_of({"../x": b""})}, told=("leads out",), verdict="refused"),
+    "unsafe": Learner(
+        {"x.zip": zip_of({"../x": b""})}, described=("leads out",), verdict="refused"
+    ),
     "misspelled": Learner(
         {"day01_softmax.py": WRONG_ONE, "day02_atention.py": TWO, "sofmax.py": ONE},
         ("0", "1"),
@@ -170,7 +172,7 @@ SYSTEMS = {"canvas": (canvas, "{}x_{}"), "moodle": (moodle, "{} x_{}")}
 
 @pytest.mark.slow
 @pytest.mark.parametrize("system", SYSTEMS)
-def test_a_download_is_graded(found, system, tmp_path):
+def test_a_download_is_graded(real_sandbox, system, tmp_path):
     """Graded by one command: every row, every page, and what is handed back."""
     make, called = SYSTEMS[system]
     out = tmp_path / "out"
@@ -221,8 +223,8 @@ def every_page_says_what_was_taken(learners, out):
     """A page tells what was taken for what and what was not, and is never blank."""
     for name, learner in learners.items():
         words = words_of(out / "feedback" / f"{file_name(name)}.html")
-        for told in learner.told:
-            assert " ".join(told.split()) in words, (name, words)
+        for text in learner.described:
+            assert " ".join(text.split()) in words, (name, words)
         if learner.verdict == "nothing_found":
             assert "Nothing was found to grade." in words
             assert "The course expects" in words
@@ -248,10 +250,10 @@ def pages_to_hand_back_are_known(system, learners, out):
     assert not [path for path in out.glob("feedback_*.zip") if system not in path.name]
     for number, (name, learner) in enumerate(learners.items(), 101):
         page = (out / "feedback" / f"{file_name(name)}.html").read_bytes()
-        named = [one for one in back if whose(system, one) == str(number)]
+        named = [path for path in back if whose(system, path) == str(number)]
         # Canvas attaches nothing where no file was handed in.
         expected = [] if learner.typed and system == "canvas" else [page]
-        assert [back[one] for one in named] == expected, name
+        assert [back[path] for path in named] == expected, name
     assert all("/" not in name.strip("/") or system == "moodle" for name in back)
 
 

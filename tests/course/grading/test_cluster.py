@@ -53,7 +53,7 @@ def class_(tmp_path):
 
 
 @pytest.mark.slow
-def test_a_machine_dies(found, class_, tmp_path, started):
+def test_a_machine_dies(real_sandbox, class_, tmp_path, started):
     """Of three machines one is killed in the middle: everybody is graded, and rightly."""
     where = tmp_path / "scheduler.json"
     started(
@@ -84,7 +84,7 @@ def test_a_machine_dies(found, class_, tmp_path, started):
 
 
 @pytest.mark.slow
-def test_nobody_answers(found, class_, tmp_path):
+def test_nobody_answers(real_sandbox, class_, tmp_path):
     """Where there is no scheduler, that is said: exit 2."""
     address = ("--cluster", "tcp://127.0.0.1:9")
     done = subprocess.run(

@@ -59,10 +59,10 @@ def test_verdicts_are_the_same_and_words_are_not(tmp_path, feedback):
         ("return attention(query)", "attention() missing 2 required positional arguments"),
     ],
 )
-def test_common_exceptions_are_told_in_their_own_words(tmp_path, feedback, body, told):
+def test_common_exceptions_are_told_in_their_own_words(tmp_path, feedback, body, expected):
     """What Python and NumPy say of everyday mistakes is on the list, and names are the learner's."""
     words = " ".join(check["message"] for check in graded(tmp_path, feedback, WRONG.format(body)))
-    assert told in words
+    assert expected in words
     assert f"line 4, in attention: {body}" in words
 
 
@@ -70,7 +70,9 @@ def test_common_exceptions_are_told_in_their_own_words(tmp_path, feedback, body,
 def test_what_cannot_be_told_is_diagnosed_all_the_same(tmp_path):
     """An exception with more numbers in it than are shown is still that of a known mistake."""
     day = DAYS[8]
-    [wrong] = [one for one in load_misconceptions(day) if one.id == "mask_twice_an_axis"]
+    [wrong] = [
+        mistake for mistake in load_misconceptions(day) if mistake.id == "mask_twice_an_axis"
+    ]
     answer = f"{read_answer(day.solution)}\n\n{wrong.text(day)}"
     failed = [
         check for check in graded(tmp_path, Feedback.discreet, answer, day) if check["message"]

@@ -70,21 +70,21 @@ UNSEEN_ON_DAY_2 = Shortcut(2, 0, UNSEEN)
 )
 def test_a_file_that_cannot_be_looked_through_is_reported(grader, outcome, review):
     """Whether it says so, takes too long or says too much: it is for review, before all else."""
-    found, _ = looked_through(grader, outcome)
-    assert found == review
-    assert LearnerResult("ada", GRADED, review=found).unseen == (UNSEEN_ON_DAY_2 in review)
+    notes, _ = looked_through(grader, outcome)
+    assert notes == review
+    assert LearnerResult("ada", GRADED, review=notes).unseen == (UNSEEN_ON_DAY_2 in review)
 
 
 def test_the_summary_counts_what_could_not_be_looked_through(tmp_path):
     """The last lines of the command name them, where there are any."""
-    said = []
+    lines = []
     for unseen in (0, 2):
         console = Console(file=io.StringIO(), width=200)
         review = [[UNSEEN_ON_DAY_2]] * unseen + [[]] * (5 - unseen)
-        results = [LearnerResult("ada", GRADED, review=one) for one in review]
+        results = [LearnerResult("ada", GRADED, review=notes) for notes in review]
         grade_command._print_summary(console, tmp_path, results)
-        said.append(console.file.getvalue().splitlines()[0])
-    assert said == ["5 graded.", "5 graded, 2 with files that could not be searched."]
+        lines.append(console.file.getvalue().splitlines()[0])
+    assert lines == ["5 graded.", "5 graded, 2 with files that could not be searched."]
 
 
 def test_a_policy_for_who_handed_in_nothing_is_no_error():
@@ -133,11 +133,11 @@ def test_a_fault_of_one_day_loses_that_day(graded, error):
 
 def test_a_submission_has_so_many_runs_for_all_its_days(graded):
     """What one day's diagnosis took of the grader's time is not there for the next."""
-    given = []
+    limits = []
 
     def judge_day(judge, runs):
-        given.append(runs)
+        limits.append(runs)
         return not_observed(judge, "not_started", ""), 250
 
     graded((1, 2, 3), judge_day)
-    assert given == [job.MAX_RUNS, job.MAX_RUNS - 250, job.MAX_RUNS - 500]
+    assert limits == [job.MAX_RUNS, job.MAX_RUNS - 250, job.MAX_RUNS - 500]

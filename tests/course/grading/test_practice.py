@@ -14,22 +14,22 @@ DAY = DAYS[22]  # GPT
 
 
 @pytest.mark.slow
-def test_behind_walls(found):
+def test_behind_walls(real_sandbox):
     """A right answer passes there; positions made on the CPU are refused, and named."""
     source = read_answer(DAY.solution)
     wrong = source.replace("size(1), device=tokens.device)", "size(1))")
-    seen = []
+    results = []
     for text in (source, wrong):
         name = f"{DAY.stem}.py"
         answer = Answer(name, f"/learner/{name}", text.encode())
         with WorkerSession(
-            lambda torch_on: SandboxedWorker(found, torch_on), apart=True
+            lambda torch_on: SandboxedWorker(real_sandbox, torch_on), apart=True
         ) as session:
             checked = check_answer(Judge(DAY), answer, session)
             checked.finish_in_batch(200)
-            seen.append(checked.result)
-    right, refused = seen
+            results.append(checked.result)
+    right, refused = results
     assert (right.status, right.watertight) == ("passed", True)
-    [check] = [one for one in refused.checks if one.is_open]
+    [check] = [row for row in refused.checks if row.is_open]
     assert (check.device, check.misconception) == ("practice", "positions_made_on_the_cpu")
     assert "The CPU tensor was made in line" in check.message

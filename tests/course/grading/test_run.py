@@ -85,29 +85,34 @@ def run(tmp_path):
 
 
 def grade(run, pool, resume=True):
-    told = {}
-    grade_all(run, pool, resume, lambda result, kept: told.update({result.learner: (result, kept)}))
-    return told
+    by_learner = {}
+    grade_all(
+        run,
+        pool,
+        resume,
+        lambda result, reused: by_learner.update({result.learner: (result, reused)}),
+    )
+    return by_learner
 
 
 def test_everybody_once(run):
     """Each submission is graded once, no more at a time than fit, and its result is on the disk."""
     pool = Scripted()
-    told = grade(run, pool)
+    by_learner = grade(run, pool)
     assert pool.seen == {"ann": 1, "bob": 1, "cem": 1, "dee": 1}
     assert max(map(len, pool.together)) == 2
     assert [result.learner for result in run.results()] == ["ann", "bob", "cem", "dee"]
-    assert not any(kept for _, kept in told.values())
+    assert not any(kept for _, kept in by_learner.values())
 
 
 def test_a_death_is_blamed_on_nobody_else(run):
     """Who kills the process thrice, the last two times alone, is not graded; the others are."""
     pool = Scripted(broken={"bob"})
-    told = grade(run, pool)
-    verdicts = {learner: result.verdict for learner, (result, _) in told.items()}
+    by_learner = grade(run, pool)
+    verdicts = {learner: result.verdict for learner, (result, _) in by_learner.items()}
     assert verdicts == {"ann": GRADED, "bob": GRADER_FAULT, "cem": GRADED, "dee": GRADED}
     assert pool.seen["bob"] == running.MAX_TRIES
-    assert told["bob"][0].reason == "it died\nit died\nit died"
+    assert by_learner["bob"][0].reason == "it died\nit died\nit died"
     again = [company for company in pool.together if "bob" in company][1:]
     assert again == [["bob"], ["bob"]]
 
@@ -124,9 +129,9 @@ def test_what_is_known_is_offered(run):
     """A later run hands on the digest of each result, and keeps what is still so; a new one does not."""
     grade(run, Scripted())
     pool = Scripted(dict.fromkeys(LEARNERS, lambda time: "null"))
-    told = grade(run, pool)
+    by_learner = grade(run, pool)
     assert pool.known == dict.fromkeys(LEARNERS, "d")
-    assert all(kept for _, kept in told.values())
+    assert all(kept for _, kept in by_learner.values())
     pool = Scripted()
     grade(run, pool, resume=False)
     assert pool.known == dict.fromkeys(LEARNERS, "")
@@ -166,13 +171,13 @@ def test_the_seed_stays(tmp_path):
 def test_the_digest_tells_all_that_matters():
     """Other files, days, seeds, devices or checks give another digest; the order of files does not."""
     files = {"a.py": b"1", "b.py": b"2"}
-    others = [
+    variations = [
         Plan((1, 9), 5, "cpu", False, "edition"),
         Plan((1, 8), 6, "cpu", False, "edition"),
         Plan((1, 8), 5, "cuda", False, "edition"),
         Plan((1, 8), 5, "cpu", False, "another"),
     ]
-    digests = [plan.digest(files) for plan in (PLAN, *others)]
+    digests = [plan.digest(files) for plan in (PLAN, *variations)]
     digests += [PLAN.digest({"a.py": b"2", "b.py": b"1"}), PLAN.digest({"a.py": b"1"})]
     digests += [PLAN.digest(files, "late"), replace(PLAN, unsafe=True).digest(files)]
     assert len(set(digests)) == len(digests)
@@ -181,21 +186,21 @@ def test_the_digest_tells_all_that_matters():
 
 def test_a_night_has_a_bound(run):
     """As many turns as it takes, each of a submission that uses all of its time."""
-    one = run.longest(4) * 3600
-    assert one == PLAN.computing + job.SLEEPING + MAX_DAY_SECONDS
-    assert run.longest(2) * 3600 == 2 * one
+    hours = run.longest(4) * 3600
+    assert hours == PLAN.computing + job.SLEEPING + MAX_DAY_SECONDS
+    assert run.longest(2) * 3600 == 2 * hours
     assert run.longest(3) == run.longest(2)
-    said = Console(file=io.StringIO(), width=200)
-    grade_command._print_bound(said, run, 4)
-    assert said.file.getvalue().startswith(f"This takes {one / 3600:.1f} hours at most")
+    console = Console(file=io.StringIO(), width=200)
+    grade_command._print_bound(console, run, 4)
+    assert console.file.getvalue().startswith(f"This takes {hours / 3600:.1f} hours at most")
 
 
 def test_ctrl_c_is_answered_at_once():
     """While the submissions in progress are still being graded."""
-    said = Console(file=io.StringIO(), width=200)
-    with pytest.raises(KeyboardInterrupt), grade_command._shown(said, 2):
+    console = Console(file=io.StringIO(), width=200)
+    with pytest.raises(KeyboardInterrupt), grade_command._shown(console, 2):
         raise KeyboardInterrupt
-    assert "Stopping once the submissions in progress are done." in said.file.getvalue()
+    assert "Stopping once the submissions in progress are done." in console.file.getvalue()
 
 
 def test_what_was_not_as_planned_is_reported_once(run):
@@ -230,7 +235,7 @@ class Here:
 
 
 @pytest.mark.slow
-def test_grades_of_weaker_walls_do_not_stay(found, tmp_path, monkeypatch):
+def test_grades_of_weaker_walls_do_not_stay(real_sandbox, tmp_path, monkeypatch):
     """A thief who got a point without walls has none with them; with other walls all is graded again."""
     thief = tmp_path / "class" / "thief"
     thief.mkdir(parents=True)
@@ -238,16 +243,25 @@ def test_grades_of_weaker_walls_do_not_stay(found, tmp_path, monkeypatch):
     stolen = f"exec(open({reference!r}).read())\n"
     (thief / DAYS[0].stub.name).write_text(stolen, encoding="utf-8")
     source = Source("thief", (thief,), ("thief",))
-    weaker = replace(found, groups=None) if found.groups else replace(found, filter=None)
+    weaker = (
+        replace(real_sandbox, groups=None)
+        if real_sandbox.groups
+        else replace(real_sandbox, filter=None)
+    )
     outcomes = []
-    for unsafe, sandbox in ((True, found), (False, found), (False, found), (False, weaker)):
+    for unsafe, sandbox in (
+        (True, real_sandbox),
+        (False, real_sandbox),
+        (False, real_sandbox),
+        (False, weaker),
+    ):
         monkeypatch.setattr(job, "open_sandbox", lambda here=sandbox: contextlib.nullcontext(here))
         plan = Plan((1,), 5, "cpu", unsafe, course_digest())
         run = ClassRun(tmp_path / "out", plan, Weights(DAYS[:1]), [source])
-        [(result, kept)] = grade(run, Here()).values()
+        [(result, reused)] = grade(run, Here()).values()
         job._grader(plan).close()
         job._grader.cache_clear()
-        outcomes.append((run.weights.total(result), kept))
+        outcomes.append((run.weights.total(result), reused))
     assert outcomes == [(1, False), (0, False), (0, True), (0, False)]
 
 
@@ -255,7 +269,7 @@ def test_threads_of_one_process_take_turns(monkeypatch):
     """A Dask worker has a thread for each core, but judges, seeds and given names are the process's."""
     at_work, together = set(), []
 
-    def grade_one(source, known):
+    def grade_one(source, known_digest):
         at_work.add(source.learner)
         threading.Event().wait(0.01)
         together.append(len(at_work))
@@ -341,8 +355,8 @@ def test_no_such_device(tmp_path, device, words):
     if missing_device(device) is None:
         pytest.skip(f"{device} is here")
     (tmp_path / "class" / "ann").mkdir(parents=True)
-    said = refused(tmp_path / "class", "--out", tmp_path / "out", "--device", device)
-    assert f"Device '{device}': {words}. Nothing was graded or written." in said
+    output = refused(tmp_path / "class", "--out", tmp_path / "out", "--device", device)
+    assert f"Device '{device}': {words}. Nothing was graded or written." in output
     assert not (tmp_path / "out").exists()
 
 
@@ -366,15 +380,17 @@ def test_who_is_gone_is_put_aside(run):
     old = run.path("bob").read_bytes()
     (run.folder / "results" / ".draft").write_bytes(b"")
     smaller = ClassRun(
-        run.folder, PLAN, run.weights, [one for one in run.sources if one.learner != "bob"]
+        run.folder, PLAN, run.weights, [source for source in run.sources if source.learner != "bob"]
     )
     aside, count = smaller.put_aside(datetime(2026, 3, 1, 9, 5, 7, tzinfo=UTC))
     assert (aside, count) == (run.folder / "gone" / "2026-03-01T09-05-07Z", 1)
     moved = sorted(str(path.relative_to(aside)) for path in aside.rglob("*") if path.is_file())
     assert moved == ["feedback/bob.html", "gradescope/bob.json", "results/bob.json"]
     assert (aside / "results" / "bob.json").read_bytes() == old
-    left = {path.name for kind in ("results", "feedback") for path in (run.folder / kind).iterdir()}
-    assert left == {
+    remaining = {
+        path.name for kind in ("results", "feedback") for path in (run.folder / kind).iterdir()
+    }
+    assert remaining == {
         *(f"{n}{e}" for n in ("ann", "cem", "dee") for e in (".json", ".html")),
         ".draft",
     }
@@ -383,16 +399,16 @@ def test_who_is_gone_is_put_aside(run):
 def test_no_class(tmp_path):
     """An empty folder is no class, and reports cannot go among the submissions: exit 2."""
     (tmp_path / "class").mkdir()
-    said = refused(tmp_path / "class", "--out", tmp_path / "out", "--unsafe")
-    assert "holds no submission" in said
-    said = refused(tmp_path / "class", "--out", tmp_path / "class" / "out", "--unsafe")
-    assert "The reports cannot go into the folder of the submissions" in said
+    output = refused(tmp_path / "class", "--out", tmp_path / "out", "--unsafe")
+    assert "holds no submission" in output
+    output = refused(tmp_path / "class", "--out", tmp_path / "class" / "out", "--unsafe")
+    assert "The reports cannot go into the folder of the submissions" in output
     assert not (tmp_path / "class" / "out").exists()
 
 
 def test_no_sandbox(tmp_path):
     """Where there is no bubblewrap, nothing is graded: exit 2, and how to have it."""
     (tmp_path / "class" / "ann").mkdir(parents=True)
-    said = refused(tmp_path / "class", "--out", tmp_path / "out", PATH=str(tmp_path))
-    assert "bubblewrap is not there" in said
-    assert "--unsafe" in said
+    output = refused(tmp_path / "class", "--out", tmp_path / "out", PATH=str(tmp_path))
+    assert "bubblewrap is not there" in output
+    assert "--unsafe" in output

@@ -32,9 +32,9 @@ def judge(number):
     return Judge(BY_NUMBER[number])
 
 
-def asked(found, source, names=()):
+def asked(real_sandbox, source, names=()):
     """A walled worker that was asked to load an answer to day 1, and to run some of its checks."""
-    worker = SandboxedWorker(found, "cpu")
+    worker = SandboxedWorker(real_sandbox, "cpu")
     answer = Answer("day01_softmax.py", f"{HOME}/day01_softmax.py", source.encode())
     run = AnswerRun(judge(1), answer, workers=None, names=names)
     worker.send(run._request(), run._file())
@@ -104,7 +104,7 @@ SENTENCES = {
     "socket.socket(socket.AF_INET)": REFUSED,
     "socket.socket(40, socket.SOCK_STREAM)": REFUSED,
     **dict.fromkeys((f"call({arguments})" for arguments in CALLS.values()), "^-1"),
-    **{f"subprocess.call({one.split()!r}, stdin=-3, stdout=-3)": "^[1-9]|No such" for one in COMMANDS},
+    **{f"subprocess.call({line.split()!r}, stdin=-3, stdout=-3)": "^[1-9]|No such" for line in COMMANDS},
     **{f"os.mknod('/tmp/d', {mode}, os.makedev(1, 1))": REFUSED for mode in (0o020666, 0o060666)},
     "os.setuid(0)": f"Invalid argument|{REFUSED}",
     "os.kill(1, 9) or os.path.exists('/proc/1')": "True",  # the namespace's own first process
@@ -138,10 +138,10 @@ log_softmax = softmax
 
 
 @pytest.fixture(scope="module")
-def said(found):
+def outputs(real_sandbox):
     """What each sentence gives behind the walls; its letters come out as numbers, as words do not."""
     check = judge(1).checks[0].name
-    worker = asked(found, f"EXPRESSIONS = {list(SENTENCES)!r}\n{SAYING}", [check])
+    worker = asked(real_sandbox, f"EXPRESSIONS = {list(SENTENCES)!r}\n{SAYING}", [check])
     try:
         worker.receive(60)  # that the answer is loaded
         _, observation = worker.receive(60)
@@ -152,39 +152,39 @@ def said(found):
 
 
 @pytest.mark.parametrize("expression", SENTENCES)
-def test_sentences(said, expression):
+def test_sentences(outputs, expression):
     """Python and those of our files that tell no answer are there, and nothing of this machine; nothing can
     be written but two small folders; there is no network, no other process, no way to more rights."""
-    assert re.search(SENTENCES[expression], said[expression]), said[expression]
+    assert re.search(SENTENCES[expression], outputs[expression]), outputs[expression]
 
 
-def test_every_namespace_is_its_own(said):
+def test_every_namespace_is_its_own(outputs):
     """Each is a wall of its own, behind the refused system calls: the network's, for example."""
-    assert set(eval(said[NAMESPACES])).isdisjoint(eval(NAMESPACES))
+    assert set(eval(outputs[NAMESPACES])).isdisjoint(eval(NAMESPACES))
 
 
-def test_a_bubblewrap_that_hangs_is_no_sandbox(found, monkeypatch):
+def test_a_bubblewrap_that_hangs_is_no_sandbox(real_sandbox, monkeypatch):
     """What does not answer in time is reported as what does not work."""
     monkeypatch.setattr(sandbox, "ANSWERING", 0.0)
     with pytest.raises(NoSandbox, match="does not answer in 0 seconds"):
-        sandbox._try(found)
+        sandbox._try(real_sandbox)
 
 
 # --- Limits ---------------------------------------------------------------------------------------
 
 
-def receive(found, body, patience=3.0, waiting=WAITING):
+def receive(real_sandbox, body, patience=3.0, waiting=WAITING):
     """What becomes of an answer that does something when it is loaded."""
-    worker = asked(found, body)
+    worker = asked(real_sandbox, body)
     try:
         return worker.receive(patience, waiting)
     finally:
         worker.end()
 
 
-def behind(found, group, device, *arguments):
+def behind(real_sandbox, group, device, *arguments):
     """Run Python in the sandbox."""
-    with found.launch(group, device) as (command, inherited):
+    with real_sandbox.launch(group, device) as (command, inherited):
         return subprocess.run(
             [*command, sys.executable, "-I", *arguments],
             pass_fds=inherited,
@@ -195,39 +195,41 @@ def behind(found, group, device, *arguments):
 
 
 @pytest.mark.slow
-def test_memory(found):
+def test_memory(real_sandbox):
     """What takes too much is ended, and called by its name, where the system counts for us."""
-    if found.groups is None:
+    if real_sandbox.groups is None:
         pytest.skip("no cgroups here")
-    group = found.groups.group(2**27, 16)
+    group = real_sandbox.groups.group(2**27, 16)
     try:
         code = "x = [bytearray(2**20) for _ in range(4000)]"
-        done = behind(found, group, "cpu", "-S", "-c", code)
+        done = behind(real_sandbox, group, "cpu", "-S", "-c", code)
         assert done.returncode != 0
         assert group.ran_out_of_memory
     finally:
         group.end()
     fill = "try: x.madvise(23)\nexcept OSError:\n    for i in range(0, 6 * 2**30, 4096): x[i] = 1"
     with pytest.raises(OutOfMemory, match="over 4 GB"):
-        receive(found, f"import mmap\nx = mmap.mmap(-1, 6 * 2**30)\n{fill}", 60.0, 600.0)
+        receive(real_sandbox, f"import mmap\nx = mmap.mmap(-1, 6 * 2**30)\n{fill}", 60.0, 600.0)
 
 
-def test_time(found):
+def test_time(real_sandbox):
     """A loop is ended by the time that it computes."""
     with pytest.raises(TimedOut, match=r"after 0\.5 seconds"):
-        receive(found, "while True: pass", patience=0.5)
+        receive(real_sandbox, "while True: pass", patience=0.5)
 
 
-def test_nothing_is_left(found):
+def test_nothing_is_left(real_sandbox):
     """What it has started in the background goes with it, and its group too."""
-    others = groups()  # a grader of this process keeps workers ready
+    existing = groups()  # a grader of this process keeps workers ready
     start = "subprocess.Popen(['sleep', '4711'], start_new_session=True)"
-    receive(found, f"import subprocess\nfor _ in range(5):\n    {start}\n")
+    receive(real_sandbox, f"import subprocess\nfor _ in range(5):\n    {start}\n")
     sleeping = [
-        one for one in psutil.process_iter(["cmdline"]) if "4711" in (one.info["cmdline"] or [])
+        process
+        for process in psutil.process_iter(["cmdline"])
+        if "4711" in (process.info["cmdline"] or [])
     ]
     assert sleeping == []
-    assert groups() == others
+    assert groups() == existing
 
 
 def groups():
@@ -235,9 +237,9 @@ def groups():
     return set(Path("/sys/fs/cgroup").rglob(f"course-{os.getpid()}-*"))
 
 
-def test_computing_is_counted(found):
+def test_computing_is_counted(real_sandbox):
     """What an answer computes is counted, and still known when its worker has gone."""
-    worker = SandboxedWorker(found, "cpu")
+    worker = SandboxedWorker(real_sandbox, "cpu")
     worker.receive(60)
     before = worker.computed
     worker.end()
@@ -247,15 +249,15 @@ def test_computing_is_counted(found):
 READY_MADE = ("gguf", "onnx", "pip", "sacrebleu", "scipy", "tokenizers", "transformers", "yaml")
 
 
-def printed_behind(found, device, code):
+def printed_behind(real_sandbox, device, code):
     """What Python prints behind the walls of a device's days."""
-    done = behind(found, None, device, "-c", code)
+    done = behind(real_sandbox, None, device, "-c", code)
     assert done.returncode == 0, done.stderr
     return done.stdout
 
 
 @pytest.mark.parametrize("device", [None, "cpu"])
-def test_what_lies_ready_is_not_there(found, device):
+def test_what_lies_ready_is_not_there(real_sandbox, device):
     """Of packages there are those of the allowlist and what they import, for days of NumPy without torch;
     nor are there any others in a folder of the system's own Python. An unused import does no harm."""
     code = f"""
@@ -265,23 +267,23 @@ sys.path += map(str, pathlib.Path('/usr').glob('lib*/python3*/*-packages'))
 sys.path += map(str, pathlib.Path({sys.base_prefix!r}).glob('lib*/python3*/*-packages'))
 print(*sorted(one.name for one in pkgutil.iter_modules()))
 """
-    there = set(printed_behind(found, device, code).split())
-    assert {"numpy", "matplotlib", "jaxtyping"} <= there
-    assert {"torch", "sympy"} & there == ({"torch", "sympy"} if device else set())
-    assert not there & {*READY_MADE, "httplib2", "gi", "apt", "wheel"}
+    installed = set(printed_behind(real_sandbox, device, code).split())
+    assert {"numpy", "matplotlib", "jaxtyping"} <= installed
+    assert {"torch", "sympy"} & installed == ({"torch", "sympy"} if device else set())
+    assert not installed & {*READY_MADE, "httplib2", "gi", "apt", "wheel"}
 
 
-def test_a_course_within_the_system_hides_itself_alone(found, monkeypatch):
+def test_a_course_within_the_system_hides_itself_alone(real_sandbox, monkeypatch):
     """A clone below /usr/lib, or in conda's, takes neither Python nor libraries away."""
     clone = next(path for path in Path("/usr/lib").iterdir() if path.name in ("apt", "dpkg", "rpm"))
     monkeypatch.setattr(sandbox, "ROOT", clone)
     assert "/usr/lib" in sandbox._system_folders.__wrapped__()
     code = f"import os, numpy; print(os.listdir({str(clone)!r}))"
-    assert printed_behind(found, None, code) == "[]\n"
+    assert printed_behind(real_sandbox, None, code) == "[]\n"
 
 
 @pytest.mark.slow
-def test_a_python_behind_links_has_a_sandbox(found, tmp_path):
+def test_a_python_behind_links_has_a_sandbox(real_sandbox, tmp_path):
     """The links on the way to it, to other folders and within them, are there too."""
     (tmp_path / "real").mkdir()
     (tmp_path / "real" / "venv").symlink_to(sys.prefix)
@@ -345,21 +347,21 @@ def normed(x, scale, shift, eps):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("named", "before"), NORMED.values(), ids=NORMED)
-def test_ready_made_answers_are_noticed(found, named, before):
+def test_ready_made_answers_are_noticed(real_sandbox, named, before):
     """Torch's own layer norm is noticed when it runs; a call that was hidden from what observes is named
     as that."""
     day, source = DAYS[10], LAYER_NORM.format(before=before)
     listened = listened_for(day.number)
     answer = Answer(f"{day.stem}.py", f"{HOME}/{day.stem}.py", source.encode(), listened)
-    with WorkerSession(lambda device: SandboxedWorker(found, device), apart=True) as session:
+    with WorkerSession(lambda device: SandboxedWorker(real_sandbox, device), apart=True) as session:
         verdict = check_answer(judge(day.number), answer, session).verdict
     assert named in verdict.called
     assert set(verdict.called) <= {*listened, OUT_OF_SIGHT}
 
 
-def in_one_session(found, answers):
+def in_one_session(real_sandbox, answers):
     """The verdicts on a learner's days, by their numbers, in the workers that grading would use."""
-    with WorkerSession(lambda device: SandboxedWorker(found, device), apart=True) as session:
+    with WorkerSession(lambda device: SandboxedWorker(real_sandbox, device), apart=True) as session:
         for number, source in answers.items():
             name = f"{BY_NUMBER[number].stem}.py"
             answer = Answer(name, f"{HOME}/{name}", source.encode())
@@ -367,36 +369,36 @@ def in_one_session(found, answers):
 
 
 @pytest.mark.slow
-def test_torch_on_a_numpy_day(found):
+def test_torch_on_a_numpy_day(real_sandbox):
     """An unused import changes nothing, on this day and the next; a use is told in words."""
-    one, two = (read_answer(BY_NUMBER[number].solution) for number in (1, 2))
-    unused = dict(in_one_session(found, {1: f"import torch\n{one}", 2: two}))
+    first, two = (read_answer(BY_NUMBER[number].solution) for number in (1, 2))
+    unused = dict(in_one_session(real_sandbox, {1: f"import torch\n{first}", 2: two}))
     for verdict in unused.values():
         assert (verdict.status, verdict.watertight, verdict.as_new) == ("passed", True, True)
     softmax = (
         "def softmax(x, axis=-1):\n    return torch.softmax(x, axis)\n\n\nlog_softmax = softmax"
     )
     for line in ("import torch", "from torch import softmax", "import torch.nn as torch"):
-        [(_, verdict)] = in_one_session(found, {1: f"{line}\n\n\n{softmax}"})
+        [(_, verdict)] = in_one_session(real_sandbox, {1: f"{line}\n\n\n{softmax}"})
         for check in verdict.checks:
             assert check.status == "error"
             assert NO_TORCH in check.message
 
 
 @pytest.mark.slow
-def test_a_compiled_module_runs_uncompiled(found):
+def test_a_compiled_module_runs_uncompiled(real_sandbox):
     """`torch.compile` hands back what it is given: to compile takes longer than any check may."""
     right = read_answer(DAYS[7].solution)
     source = f"import torch\n{right}\n\nattention = torch.compile(attention)"
-    [(_, verdict)] = in_one_session(found, {8: source})
+    [(_, verdict)] = in_one_session(real_sandbox, {8: source})
     assert (verdict.status, verdict.watertight) == ("passed", True)
 
 
 @pytest.mark.slow
-def test_matplotlib_may_be_imported(found):
+def test_matplotlib_may_be_imported(real_sandbox):
     """It takes seconds behind walls where nothing is compiled ahead, and those are not the learner's."""
     source = f"import matplotlib.pyplot as plt\n{read_answer(DAYS[0].solution)}"
-    [(_, verdict)] = in_one_session(found, {1: source})
+    [(_, verdict)] = in_one_session(real_sandbox, {1: source})
     assert (verdict.status, verdict.watertight) == ("passed", True)
 
 

@@ -47,8 +47,8 @@ def class_of(copies=()):
 
 
 def pairs(results, days=(7,)):
-    found = alike(lambda: iter(results), [DAYS[index] for index in days])
-    return {tuple(one.learners): one for one in found}
+    groups = alike(lambda: iter(results), [DAYS[index] for index in days])
+    return {tuple(group.learners): group for group in groups}
 
 
 def test_independent_work():
@@ -58,10 +58,10 @@ def test_independent_work():
 
 def test_copies_stand_out():
     """Those who share what is nobody else's are listed, with the days on which they do."""
-    found = pairs(class_of([("learner03", "learner11"), ("learner07", "learner19")]))
-    assert set(found) == {("learner03", "learner11"), ("learner07", "learner19")}
-    assert all(pair.days == [8] and pair.share > 0.7 for pair in found.values())
-    assert all(pair.same == [] for pair in found.values())
+    copies = pairs(class_of([("learner03", "learner11"), ("learner07", "learner19")]))
+    assert set(copies) == {("learner03", "learner11"), ("learner07", "learner19")}
+    assert all(pair.days == [8] and pair.share > 0.7 for pair in copies.values())
+    assert all(pair.same == [] for pair in copies.values())
 
 
 @pytest.mark.slow
@@ -86,10 +86,10 @@ def test_the_stub_is_nobodys():
 
 
 @pytest.mark.parametrize(("count", "found"), [(0, 0), (1, 0), (3, 0), (4, 1)])
-def test_a_few_learners(count, found):
+def test_a_few_learners(count, expected):
     """Of a handful no median says anything; a copy is one all the same."""
     results = class_of([("learner03", "learner01")])[:count]
-    assert len(pairs(results)) == found
+    assert len(pairs(results)) == expected
 
 
 def test_refused_and_missing():
@@ -158,14 +158,14 @@ def test_the_worked_solution_is_recognized():
     days = DAYS[1:3]
     copies = {"ada": solution}
     copies |= {f"by {name}": lambda day, a=a: a(solution(day)) for name, a in ATTACKS.items()}
-    others = dict.fromkeys(("eve", "fay", "gil", "hal"), accepted) | {"ivo": stub_text}
-    results = handed_in(*days, **copies, **others)
-    found = like_what_is_given(lambda: iter(results), list(days))
-    assert [(one.learner, one.what, one.days) for one in found] == [
+    rest = dict.fromkeys(("eve", "fay", "gil", "hal"), accepted) | {"ivo": stub_text}
+    results = handed_in(*days, **copies, **rest)
+    matches = like_what_is_given(lambda: iter(results), list(days))
+    assert [(match.learner, match.what, match.days) for match in matches] == [
         *((name, "the worked solution", [2, 3]) for name in sorted(copies)),
         ("ivo", "the stub", [2, 3]),
     ]
-    assert found[0].share == 1
+    assert matches[0].share == 1
 
 
 @pytest.mark.parametrize("attack", ATTACKS)
@@ -178,9 +178,9 @@ def test_a_copy_of_one_day_is_listed(attack, number):
         return ATTACKS[attack](accepted(day)) if day is days[0] else stub_text(day)
 
     results = handed_in(*days, ada=accepted, ben=copied, cy=solution, dee=stub_text, eve=another)
-    [found] = pairs(results, [number - 1, number]).values()
-    assert (found.learners, found.days) == (["ada", "ben"], [number])
-    assert found.share > 0.9
+    [pair] = pairs(results, [number - 1, number]).values()
+    assert (pair.learners, pair.days) == (["ada", "ben"], [number])
+    assert pair.share > 0.9
 
 
 def test_one_line_can_be_written_in_one_way():

@@ -669,14 +669,14 @@ def test_refused(submitted, ending, content, words):
         submitted(f"ada{ending}", content() if callable(content) else content)
 
 
-@pytest.mark.parametrize("place", [f"ada/{SOFTMAX}", "ada/exercises", "ada/README.md", "ada"])
-def test_no_link_is_followed(tmp_path, place):
+@pytest.mark.parametrize("position", [f"ada/{SOFTMAX}", "ada/exercises", "ada/README.md", "ada"])
+def test_no_link_is_followed(tmp_path, position):
     """A link in a folder is refused wherever it leads; so is a learner's folder that is one."""
     secret = write(tmp_path / "elsewhere", {SOFTMAX: b"secret"})
-    link = tmp_path / "class" / place
+    link = tmp_path / "class" / position
     link.parent.mkdir(parents=True)
-    link.symlink_to(secret if "." not in place else secret / SOFTMAX)
-    name = Path(place).name
+    link.symlink_to(secret if "." not in position else secret / SOFTMAX)
+    name = Path(position).name
     assert all_taken(tmp_path / "class") == {
         "ada": f"'{name}' is a symbolic link: only files and folders are allowed."
     }
@@ -867,11 +867,11 @@ def test_truncated_anywhere(submitted, ending):
     """An archive that was cut short gives nothing; unless only zeros at a tar's end are gone."""
     data = WHOLE[ending]
     # Two files of two blocks each, one that is empty.
-    whole = 2560 if ending == ".tar" else len(data)
-    for length in range(0, whole, 8 if ending == ".tar" else 1):
+    size = 2560 if ending == ".tar" else len(data)
+    for length in range(0, size, 8 if ending == ".tar" else 1):
         with pytest.raises(SubmissionRefused):
             submitted(f"ada{ending}", data[:length])
-    assert submitted(f"ada{ending}", data[:whole]) == WORK
+    assert submitted(f"ada{ending}", data[:size]) == WORK
 
 
 @settings(max_examples=300, deadline=None, derandomize=True, database=None)
@@ -887,9 +887,9 @@ def test_mutated_archives(tmp_path_factory, data):
     folder = tmp_path_factory.mktemp("class")
     (folder / f"ada{ending}").write_bytes(content)
     [source] = find_sources(folder)
-    said = ""
+    message = ""
     try:
         assert take(source).files.keys() <= ANSWERS
     except SubmissionRefused as error:
-        said = str(error)
-    assert said.isprintable()
+        message = str(error)
+    assert message.isprintable()

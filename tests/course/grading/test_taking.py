@@ -90,17 +90,17 @@ CONTESTS = {
 @pytest.mark.parametrize(("files", "winner", "why"), CONTESTS.values(), ids=CONTESTS)
 def test_which_counts(taken, files, winner, why):
     """One counts by a rule that is stated, and the other is told with the reason."""
-    found = taken(files)
-    [one], [other] = found.taken, found.ignored
-    assert one.path == winner
+    result = taken(files)
+    [note], [other] = result.taken, result.ignored
+    assert note.path == winner
     assert other.of_several == (why != "is the same")
     assert other.path != winner
     assert other.why == f"{winner!r} was taken, which {why}" or why in other.why
     content = files.get(winner, b"2")
-    assert found.files == {DAY2: content[0] if isinstance(content, tuple) else content}
-    told = f", {UNDERSTOOD}" if one.understood else ""
-    assert one.why == ("" if winner.endswith(DAY2) else f"taken as {DAY2}{told}")
-    assert one.understood == ("day02_attention (1)" not in winner and not winner.endswith(DAY2))
+    assert result.files == {DAY2: content[0] if isinstance(content, tuple) else content}
+    suffix = f", {UNDERSTOOD}" if note.understood else ""
+    assert note.why == ("" if winner.endswith(DAY2) else f"taken as {DAY2}{suffix}")
+    assert note.understood == ("day02_attention (1)" not in winner and not winner.endswith(DAY2))
 
 
 UNKNOWN, BY_NAME = (1980, 1, 1, 0, 0, 0), "is in an archive that is later by its name"
@@ -131,17 +131,17 @@ def test_archives_are_joined(taken, files, winner, why):
         with zipfile.ZipFile(file, "a") as archive:
             archive.writestr(zipfile.ZipInfo(f"{DAYS[4 + number].stem}.py", EARLY), b"alone")
         files = files | {name: (file.getvalue(), second)}
-    found = taken(files)
-    assert [one.name for one in found.taken] == [DAY2, *(f"{DAYS[n].stem}.py" for n in (4, 5))]
-    assert found.taken[0].path.startswith(f"{winner}/")
-    [loser] = found.ignored
-    assert loser.why == f"{found.taken[0].path!r} was taken, which {why}"
+    result = taken(files)
+    assert [note.name for note in result.taken] == [DAY2, *(f"{DAYS[n].stem}.py" for n in (4, 5))]
+    assert result.taken[0].path.startswith(f"{winner}/")
+    [loser] = result.ignored
+    assert loser.why == f"{result.taken[0].path!r} was taken, which {why}"
 
 
 def test_three_of_one_day(taken):
     """Each that lost is told by the rule by which it lost, and by what it lost to."""
-    found = taken({f"a/{DAY2}": b"1", DAY2: b"2", COPY: (b"3", 60)})
-    assert {one.path: one.why for one in found.ignored} == {
+    result = taken({f"a/{DAY2}": b"1", DAY2: b"2", COPY: (b"3", 60)})
+    assert {note.path: note.why for note in result.ignored} == {
         f"a/{DAY2}": f"{COPY!r} was taken, which is later",
         DAY2: f"{COPY!r} was taken, which is later",
     }
@@ -149,7 +149,7 @@ def test_three_of_one_day(taken):
 
 def test_what_was_not_taken(taken):
     """Files are told by why they were not: the nearest names first, the course's own last; nothing hidden."""
-    found = taken(
+    result = taken(
         {
             "exercises/day01_softmax.py": b"x",
             "exercises/atention.py": b"x",
@@ -159,31 +159,31 @@ def test_what_was_not_taken(taken):
             "more.zip": zip_of({"inner.zip": zip_of({"deep.zip": b""}), "b.7z": b"7z"}),
         }
     )
-    assert [(one.path, one.name, one.why) for one in found.ignored] == [
+    assert [(note.path, note.name, note.why) for note in result.ignored] == [
         ("exercises/atention.py", DAY2, ""),
         ("notes.txt", "", ""),
         ("lessons/day02_attention.ipynb", "", "it belongs to the course"),
-        ("more.zip/b.7z", "", found.ignored[3].why),
+        ("more.zip/b.7z", "", result.ignored[3].why),
         ("more.zip/inner.zip/deep.zip", "", f"it was not opened: {TOO_DEEP}"),
     ]
-    assert "it was not opened: 'more.zip/b.7z' cannot be read" in found.ignored[3].why
-    assert found.ignored_count == 5
+    assert "it was not opened: 'more.zip/b.7z' cannot be read" in result.ignored[3].why
+    assert result.ignored_count == 5
 
 
 def test_many_files_are_not_all_told(taken):
     """The first are told, and how many there are."""
-    found = taken({f"{number:03d}.txt": b"" for number in range(100)} | {"sotfmax.py": b""})
-    assert len(found.ignored) == MAX_LISTED
-    assert found.ignored_count == 101
+    result = taken({f"{number:03d}.txt": b"" for number in range(100)} | {"sotfmax.py": b""})
+    assert len(result.ignored) == MAX_LISTED
+    assert result.ignored_count == 101
 
 
 def test_a_name_in_no_encoding(taken):
     """Whatever bytes a file's name has, it can be told."""
     try:
-        found = taken({os.fsdecode(b"caf\xe9/day1.py"): b"x", os.fsdecode(b"\xff.txt"): b""})
+        result = taken({os.fsdecode(b"caf\xe9/day1.py"): b"x", os.fsdecode(b"\xff.txt"): b""})
     except OSError:
         pytest.skip("this file system has only names in UTF-8")
-    assert [one.path for one in (*found.taken, *found.ignored)] == [
+    assert [note.path for note in (*result.taken, *result.ignored)] == [
         "caf\\udce9/day1.py",
         "\\udcff.txt",
     ]
@@ -205,12 +205,12 @@ NOTHING = {
 @pytest.mark.parametrize(("files", "words"), NOTHING.values(), ids=NOTHING)
 def test_nothing_found(taken, files, words):
     """What was found, which name is nearest, and what was expected, in words."""
-    said = nothing_found(taken(files), list(DAYS[:2]))
-    for one in words:
-        assert one in said
-    assert "such as day01_softmax.py, by itself, in a folder or in a zip" in said
-    assert "day01_softmax.ipynb, whose cells define the exercises" in said
-    assert said.isprintable()
+    message = nothing_found(taken(files), list(DAYS[:2]))
+    for word in words:
+        assert word in message
+    assert "such as day01_softmax.py, by itself, in a folder or in a zip" in message
+    assert "day01_softmax.ipynb, whose cells define the exercises" in message
+    assert message.isprintable()
 
 
 def test_one_day_is_expected(taken):
@@ -235,7 +235,7 @@ def named(pattern):
 def notebook(cells):
     """A notebook of markdown cells, which begin with `#`, and code cells; of those that begin with a space
     the rest is tagged."""
-    made = [
+    entries = [
         {
             "cell_type": "markdown" if cell.startswith("# Day") else "code",
             "metadata": {"tags": ["answer"]} if cell.startswith(" ") else {},
@@ -243,7 +243,7 @@ def notebook(cells):
         }
         for cell in cells
     ]
-    return json.dumps({"cells": made, "metadata": {}, "nbformat": 4, "nbformat_minor": 5})
+    return json.dumps({"cells": entries, "metadata": {}, "nbformat": 4, "nbformat_minor": 5})
 
 
 def declared(line, encoding, mark=b""):
@@ -296,13 +296,15 @@ def definitions(day, source):
 @pytest.mark.parametrize("files", CLASS.values(), ids=CLASS)
 def test_nothing_right_is_lost(taken, files):
     """Right answers come out of whatever a class hands in, and what took reading is noted."""
-    found = gathered(taken(files), GRADED, made)
-    sources = {name.partition(".")[0]: source_in(data, name) for name, data in found.files.items()}
+    result = gathered(taken(files), GRADED, made)
+    sources = {name.partition(".")[0]: source_in(data, name) for name, data in result.files.items()}
     for day in GRADED:
         assert definitions(day, sources[day.stem]) == definitions(day, RIGHT[day])
-    assert found.ignored_count == 0
+    assert result.ignored_count == 0
     exact = {f"{day.stem}.py" for day in GRADED}
-    assert all(bool(one.why) == (one.path.rpartition("/")[2] not in exact) for one in found.taken)
+    assert all(
+        bool(note.why) == (note.path.rpartition("/")[2] not in exact) for note in result.taken
+    )
 
 
 def test_a_stub_gives_way_to_a_notebook_for_several_days(taken):
@@ -310,9 +312,9 @@ def test_a_stub_gives_way_to_a_notebook_for_several_days(taken):
     files = {f"exercises/{day.stem}.py": day.stub.read_bytes() for day in GRADED}
     begun = f"exercises/{GRADED[0].stem}.py"
     files |= {begun: RIGHT[GRADED[0]].encode(), "hw.ipynb": notebook(PLAIN).encode()}
-    found = gathered(taken(files), GRADED, made)
+    result = gathered(taken(files), GRADED, made)
     names = [f"{day.stem}.{'py' if day == GRADED[0] else 'ipynb'}" for day in GRADED]
-    assert sorted(found.files) == sorted(names) == sorted(one.name for one in found.taken)
-    whys = {one.why for one in found.ignored}
+    assert sorted(result.files) == sorted(names) == sorted(note.name for note in result.taken)
+    whys = {note.why for note in result.ignored}
     assert whys == {"'hw.ipynb' was taken, which is more than the stub"}
-    assert found.ignored_count == len(found.ignored) == len(GRADED) - 1
+    assert result.ignored_count == len(result.ignored) == len(GRADED) - 1

@@ -28,8 +28,8 @@ def zip_bytes(name: str, content: bytes, claimed: int | None = None) -> bytes:
     data = io.BytesIO()
     with warnings.catch_warnings(), zipfile.ZipFile(data, "w", zipfile.ZIP_DEFLATED) as archive:
         warnings.simplefilter("ignore")  # two entries may have one name
-        for entry, one in [*WORK.items(), (name, content)]:
-            archive.writestr(entry, one)
+        for entry, body in [*WORK.items(), (name, content)]:
+            archive.writestr(entry, body)
         archive.filelist[-1].file_size = len(content) if claimed is None else claimed
     return data.getvalue()
 
@@ -38,10 +38,10 @@ def tar_bytes(name: str, content: bytes) -> bytes:
     """The same as a tar."""
     data = io.BytesIO()
     with tarfile.open(fileobj=data, mode="w") as archive:
-        for entry, one in [*WORK.items(), (name, content)]:
+        for entry, body in [*WORK.items(), (name, content)]:
             info = tarfile.TarInfo(entry)
-            info.size = len(one)
-            archive.addfile(info, io.BytesIO(one))
+            info.size = len(body)
+            archive.addfile(info, io.BytesIO(body))
     return data.getvalue()
 
 

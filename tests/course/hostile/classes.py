@@ -108,7 +108,7 @@ class Class:
 
         Days beyond `GRADED` are those that are given.
         """
-        known = {"ROOT": ROOT, "SUBMISSIONS": self.submissions, "OUT": self.out, "PORT": port}
+        values = {"ROOT": ROOT, "SUBMISSIONS": self.submissions, "OUT": self.out, "PORT": port}
         exercises = self.submissions / os.fsdecode(learner) / "exercises"
         numbers = {*GRADED, *days}
         files = {f"{BY_NUMBER[n].stem}.py": days.get(n, right(n)) for n in numbers} | (beside or {})
@@ -117,7 +117,7 @@ class Class:
                 continue
             (exercises / name).parent.mkdir(parents=True, exist_ok=True)
             if isinstance(content, str):
-                for word, value in known.items():
+                for word, value in values.items():
                     content = content.replace(f"@{word}@", str(value))
                 content = content.encode()
             (exercises / name).write_bytes(content)

@@ -18,15 +18,15 @@ def empty_class():
             pass
     except NoSandbox as reason:
         pytest.skip(f"no sandbox here: {reason}")
-    made = []
+    folders = []
 
     def make():
-        made.append(Path(tempfile.mkdtemp(prefix="course-hostile-")))
-        made[-1].chmod(0o755)
-        return Class(made[-1])
+        folders.append(Path(tempfile.mkdtemp(prefix="course-hostile-")))
+        folders[-1].chmod(0o755)
+        return Class(folders[-1])
 
     yield make
-    for folder in made:
+    for folder in folders:
         shutil.rmtree(folder, ignore_errors=True)
 
 

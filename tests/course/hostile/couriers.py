@@ -20,11 +20,11 @@ say({"check": CHECK, "raised": None, "damaged": []}, {**zeros, **LEAF})
 ODD = 'Leaf("torch.Tensor", np.zeros((2, 3), "float32"), (2, 3), "float32", "cpu")'
 
 
-def raised(**said):
+def raised(**fields):
     """Code that makes the worker say that an exception was raised."""
     plain = {"KIND": "'ValueError'", "MESSAGE": "''", "FRAMES": "[]", "STARTED": "False"}
     code = RAISED
-    for name, value in (plain | said).items():
+    for name, value in (plain | fields).items():
         code = code.replace(name, value)
     return code
 

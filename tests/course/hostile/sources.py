@@ -22,20 +22,22 @@ EXITS = "import os\nos._exit(3)\n"
 
 def notebook(**cell: object) -> str:
     """A notebook with one cell, tagged as an answer."""
-    given = {"cell_type": "code", "metadata": {"tags": ["answer"]}, "source": ""}
-    return json.dumps({"cells": [given | cell], "metadata": {}, "nbformat": 4, "nbformat_minor": 5})
+    defaults = {"cell_type": "code", "metadata": {"tags": ["answer"]}, "source": ""}
+    return json.dumps(
+        {"cells": [defaults | cell], "metadata": {}, "nbformat": 4, "nbformat_minor": 5}
+    )
 
 
 def remembered() -> dict[int, str]:
     """Day 2 with the right outputs for the public seed's inputs, and nothing else."""
-    found: dict[str, object] = {}
-    exec(right(2), found)
+    namespace: dict[str, object] = {}
+    exec(right(2), namespace)
     table = {}
     for check in load_checks(DAYS[1]):
         for inputs in check_inputs(check, seed=0).values():
             if isinstance(inputs, dict):
                 key = tuple(float(np.sum(value)) for _, value in named_values(inputs))
-                table[key] = [part.tolist() for part in found["attention"](**inputs)]
+                table[key] = [part.tolist() for part in namespace["attention"](**inputs)]
     return instead(
         2,
         f"""

@@ -60,36 +60,36 @@ def needle(line):
     return f"[{line[0]}]".encode() + re.escape(line[1:].encode())
 
 
-def searched(found, day, planted=""):
+def searched(real_sandbox, day, planted=""):
     """The verdict on a day's right answer that looks for the references before anything else."""
-    checks = "".join(one.checks.read_text(encoding="utf-8") for one in DAYS if one.ready)
-    stubs = "".join(one.stub.read_text(encoding="utf-8") for one in DAYS if one.ready)
-    known = read_answer(day.solution) + checks + stubs
+    checks = "".join(other.checks.read_text(encoding="utf-8") for other in DAYS if other.ready)
+    stubs = "".join(other.stub.read_text(encoding="utf-8") for other in DAYS if other.ready)
+    harmless = read_answer(day.solution) + checks + stubs
     needles = [
         needle(line)
         for file in ("numpy_reference.py", "implementation.py")
-        for line in list(lines_of(file, known))[::12]
+        for line in list(lines_of(file, harmless))[::12]
     ]
     assert len(needles) > 20
     code = f"{planted}\nNEEDLES = {needles!r}\n{SEARCH}\n{read_answer(day.solution)}"
     answer = Answer(f"{day.stem}.py", f"{HOME}/{day.stem}.py", code.encode())
-    with WorkerSession(lambda device: SandboxedWorker(found, device), apart=True) as session:
+    with WorkerSession(lambda device: SandboxedWorker(real_sandbox, device), apart=True) as session:
         judge = Judge(day, feedback=Feedback.discreet)
         return check_answer(judge, answer, session).finish()
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("number", [14, 22])
-def test_no_reference_can_be_found(found, number):
+def test_no_reference_can_be_found(real_sandbox, number):
     """By memory, by frames, among all objects and in what functions carry with them."""
-    verdict = searched(found, BY_NUMBER[number])
+    verdict = searched(real_sandbox, BY_NUMBER[number])
     assert verdict.status == "passed", {check.message for check in verdict.checks}
 
 
 @pytest.mark.slow
-def test_what_is_there_is_found(found):
+def test_what_is_there_is_found(real_sandbox):
     """The same search, with one line of the reference in the submission itself."""
     first = next(lines_of("numpy_reference.py", ""))
-    verdict = searched(found, DAYS[13], planted=f"HELD = {first!r}")
+    verdict = searched(real_sandbox, DAYS[13], planted=f"HELD = {first!r}")
     assert verdict.status == "error"
     assert all("cannot be loaded.\nRuntimeError" in check.message for check in verdict.checks)

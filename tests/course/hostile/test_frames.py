@@ -44,8 +44,12 @@ def altered(draw, value):
     else:
         put = draw(odd)
     if draw(st.integers(0, 9)) == 0:
-        kept = [other for other in keys if other != key]
-        return {k: value[k] for k in kept} if isinstance(value, dict) else [value[k] for k in kept]
+        remaining = [other for other in keys if other != key]
+        return (
+            {k: value[k] for k in remaining}
+            if isinstance(value, dict)
+            else [value[k] for k in remaining]
+        )
     changed = value.copy()
     changed[key] = put
     return changed
@@ -94,8 +98,8 @@ def test_broken_headers(header):
 @given(altered(MESSAGE), altered(json.loads(HEADER["__metadata__"]["leaves"])))
 def test_broken_contents(message, leaves):
     """Messages and leaves whose parts are of other kinds, out of range, or not there."""
-    told = {"message": json.dumps(message), "leaves": json.dumps(leaves)}
-    read(framed(HEADER | {"__metadata__": told}))
+    metadata = {"message": json.dumps(message), "leaves": json.dumps(leaves)}
+    read(framed(HEADER | {"__metadata__": metadata}))
 
 
 @REPEATABLE
@@ -224,9 +228,9 @@ def test_odd_observations_are_judged(case, damaged, raised):
     [result] = search.diagnosed(verdicts)
     assert result.status in STATUSES
     assert len(result.message) < 50_000
-    wanted = judge.truth.right(check).run.observation
+    expected = judge.truth.right(check).run.observation
     if result.status == "passed":
         assert raised is None and not damaged
         assert {path: kind_of(leaf) for path, leaf in arrived.items()} == {
-            path: kind_of(leaf) for path, leaf in wanted.items()
+            path: kind_of(leaf) for path, leaf in expected.items()
         }

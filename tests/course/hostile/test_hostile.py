@@ -25,10 +25,10 @@ MAX_RESULT_BYTES = 1_000_000  # bytes of a learner's file in results/
 
 def hidden_lines():
     """Lines of the references that are in no right answer to the days that are graded."""
-    known = "".join(map(right, GRADED))
+    harmless = "".join(map(right, GRADED))
     for file in ("numpy_reference.py", "implementation.py"):
         for line in (ROOT / file).read_text(encoding="utf-8").splitlines():
-            if len(line.strip()) > 30 and line.strip() not in known:
+            if len(line.strip()) > 30 and line.strip() not in harmless:
                 yield line.strip()
 
 
@@ -45,7 +45,7 @@ def test_kind(graded, kind):
     passed = {day for day, status in statuses.items() if status == "passed"}
     assert {day["day"] for day in result["days"] if day["watertight"]} == passed
     assert (result["points"], result["max_points"]) == (kind.points, len(GRADED))
-    assert kind.review in " ".join(found["what"] for found in result["review"])
+    assert kind.review in " ".join(note["what"] for note in result["review"])
     assert len(str(result)) < MAX_RESULT_BYTES
     page = html.unescape(graded.page(kind.shown))
     assert not [name for name in HONEST if name in page]
@@ -94,12 +94,12 @@ def test_the_command_succeeds(graded):
 
 def test_nothing_is_left(graded):
     """No process, no cgroup, no file of the grader's, no mark."""
-    left = [
+    processes = [
         process.info
         for process in psutil.process_iter(["pid", "cmdline"])
         if str(graded.temporary) in " ".join(process.info["cmdline"] or [])
     ]
-    assert left == []
+    assert processes == []
     groups = [
         path for process in graded.processes for path in cgroups.ROOT.rglob(f"course-{process}-*")
     ]
@@ -107,7 +107,7 @@ def test_nothing_is_left(graded):
     assert list(graded.temporary.glob("course-*")) == []
     ours = [graded.folder, *(graded.out.iterdir()), graded.submissions, ROOT, ROOT / "course"]
     everybodys = [Path("/"), Path("/tmp"), Path("/var/tmp"), Path("/dev/shm")]
-    assert [path for place in ours + everybodys for path in place.glob(f"{MARK}*")] == []
+    assert [path for folder in ours + everybodys for path in folder.glob(f"{MARK}*")] == []
 
 
 def test_nobody_called(graded, sockets):

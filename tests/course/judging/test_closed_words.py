@@ -27,8 +27,8 @@ def test_what_python_says_of_syntax_is_shown(source, words):
     """Its compiler's words are known, whatever stands in the line that is shown."""
     with pytest.raises(SyntaxError) as error:
         compile(source, "day01_softmax.py", "exec")
-    said = raised(error.value, "day01_softmax.py")
-    assert closed_raised(said, source, "").message == said.message == words
+    report = raised(error.value, "day01_softmax.py")
+    assert closed_raised(report, source, "").message == report.message == words
 
 
 def test_signs_carry_nothing():

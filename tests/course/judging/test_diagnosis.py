@@ -76,16 +76,16 @@ def test_no_mistake_is_claimed_that_was_not_made(edit):
 def test_two_mistakes_at_once(number, pair):
     """Whoever has not come to the mask yet is still told of the scale."""
     day = find_day(number)
-    known = {wrong.id: wrong for wrong in load_misconceptions(day)}
-    mistakes = [known[name] for name in pair]
+    by_id = {wrong.id: wrong for wrong in load_misconceptions(day)}
+    mistakes = [by_id[name] for name in pair]
     failed = [
         r
         for r in results_of(day, module_with(mistakes, day))
         if r.exercise == mistakes[0].definition
     ]
-    told = next(result.message for result in failed if result.misconception)
-    assert told.startswith("Two things at once. ")
-    assert all(f"• {mistake.id}: {beside_others(mistake.tell)}" in told for mistake in mistakes)
+    message = next(result.message for result in failed if result.misconception)
+    assert message.startswith("Two things at once. ")
+    assert all(f"• {mistake.id}: {beside_others(mistake.tell)}" in message for mistake in mistakes)
     assert {r.misconception for r in failed if r.status != "passed"} <= set(pair)
 
 
@@ -102,21 +102,21 @@ def test_two_mistakes_at_once(number, pair):
 def test_three_mistakes_at_once(number, three):
     """Of three mistakes two of which show alone in some check, all are told."""
     day = find_day(number)
-    known = {wrong.id: wrong for wrong in load_misconceptions(day)}
-    results = results_of(day, module_with([known[name] for name in three], day))
-    failed = [r for r in results if r.exercise == known[three[0]].definition and r.misconception]
+    by_id = {wrong.id: wrong for wrong in load_misconceptions(day)}
+    results = results_of(day, module_with([by_id[name] for name in three], day))
+    failed = [r for r in results if r.exercise == by_id[three[0]].definition and r.misconception]
     assert failed
     assert failed[0].message.startswith("Three things at once. ")
     assert all(
-        f"• {name}: {beside_others(known[name].tell)}" in failed[0].message for name in three
+        f"• {name}: {beside_others(by_id[name].tell)}" in failed[0].message for name in three
     )
 
 
 def test_what_is_beyond_the_core_waits_until_that_passes():
     """Of a mistake in the core and one beyond it, the first is told alone, where it shows."""
     day = find_day("2")
-    known = {wrong.id: wrong for wrong in load_misconceptions(day)}
-    mistakes = [known["scaled_by_d_k"], known["empty_row_nan"]]
+    by_id = {wrong.id: wrong for wrong in load_misconceptions(day)}
+    mistakes = [by_id["scaled_by_d_k"], by_id["empty_row_nan"]]
     failed = [r for r in results_of(day, module_with(mistakes, day)) if r.went_wrong]
     core = [result for result in failed if result.tier == CORE]
     assert core and all(result.message.startswith(mistakes[0].tell) for result in core)
@@ -141,30 +141,32 @@ def test_what_is_beyond_the_core_waits_until_that_passes():
 def test_what_is_written_is_diagnosed_beside_a_stub(number, mistake, stub, named, monkeypatch):
     """A class of which one method is still to be written: the mistake in a different one is named."""
     day = find_day(number)
-    [one] = [wrong for wrong in load_misconceptions(day) if wrong.id == mistake]
-    tree = one.applied(day).tree
+    [wrong] = [wrong for wrong in load_misconceptions(day) if wrong.id == mistake]
+    tree = wrong.applied(day).tree
     [method] = [n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef) and n.name == stub]
     method.body = ast.parse(RAISE).body
-    text, file = ast.unparse(tree), f"<{one.definition} of the reference>"
+    text, file = ast.unparse(tree), f"<{wrong.definition} of the reference>"
     lines = text.splitlines(keepends=True)  # by which a stub's line is known
     monkeypatch.setitem(linecache.cache, file, (len(text), None, lines, file))
     judge = judge_of(day)
-    outcomes = judge.outcomes(reference_module(day, {one.definition: text}), file)
-    assert {one.misconception for one in judge.results(outcomes) if one.went_wrong} == {named}
+    outcomes = judge.outcomes(reference_module(day, {wrong.definition: text}), file)
+    assert {result.misconception for result in judge.results(outcomes) if result.went_wrong} == {
+        named
+    }
 
 
 def test_a_mistake_in_each_of_two_exercises():
     """Each is named where it was made; what stands on both says where it comes from."""
     day = find_day("4")
-    known = {wrong.id: wrong for wrong in load_misconceptions(day)}
-    pair = [known["split_reshaped_in_one_go"], known["join_interleaved"]]
+    by_id = {wrong.id: wrong for wrong in load_misconceptions(day)}
+    pair = [by_id["split_reshaped_in_one_go"], by_id["join_interleaved"]]
     named = {r.exercise: r for r in results_of(day, module_with(pair, day)) if r.misconception}
     assert named["split_heads"].message.startswith(pair[0].tell)
     assert named["join_heads"].message.startswith(pair[1].tell)
     last = named["multi_head_attention"].message
     assert last.startswith("Two things at once. • ")
-    for one in pair:
-        assert f"• {one.id}: This comes from `{one.definition}`. {one.tell}" in last
+    for mistake in pair:
+        assert f"• {mistake.id}: This comes from `{mistake.definition}`. {mistake.tell}" in last
 
 
 def test_a_right_part_is_not_blamed():
@@ -193,8 +195,8 @@ def test_what_stands_on_an_unknown_mistake_is_not_blamed():
 def test_the_first_of_two_is_the_one_that_shows():
     """In a check that only one of two mistakes fails, that one is named first."""
     day = find_day("2")
-    known = {wrong.id: wrong for wrong in load_misconceptions(day)}
-    pair = [known["not_scaled"], known["mask_ignored"]]
+    by_id = {wrong.id: wrong for wrong in load_misconceptions(day)}
+    pair = [by_id["not_scaled"], by_id["mask_ignored"]]
     named = {r.name: r for r in results_of(day, module_with(pair, day)) if r.misconception}
     assert named["test_scale"].message.startswith("Two things at once. • not_scaled: ")
     assert named["test_mask_hides_the_highest_score"].misconception == "mask_ignored"
@@ -214,8 +216,8 @@ def test_what_is_known_is_named_beside_what_is_not():
     assert {result.misconception for result in named.values()} == {"not_scaled"}
     assert {"test_output_and_weights", "test_scale"} <= named.keys()
     assert "test_mask" not in named
-    left = "Something else is wrong as well: this does not explain `test_mask`"
-    assert all(left in r.message for r in named.values())
+    note = "Something else is wrong as well: this does not explain `test_mask`"
+    assert all(note in r.message for r in named.values())
 
 
 def test_what_is_beyond_the_core_is_not_something_else_wrong():
@@ -239,7 +241,9 @@ def test_what_is_beyond_the_core_is_not_something_else_wrong():
 def test_another_axis_is_named_as_itself():
     """√ of the number of queries is neither √ of `shape[1]` nor something else beside it."""
     [wrong] = [
-        one for one in load_misconceptions(find_day("2")) if one.id == "scaled_by_query_length"
+        candidate
+        for candidate in load_misconceptions(find_day("2"))
+        if candidate.id == "scaled_by_query_length"
     ]
     failed = failures(find_day("2"), "attention", ("query.shape[-1]", "query.shape[-2]"))
     assert {result.misconception for result in failed} == {"scaled_by_query_length"}
@@ -252,8 +256,8 @@ def test_an_inverted_mask_is_named_whatever_it_fills_with(fill):
     hidden = "scores = np.where(mask, scores, np.finfo(scores.dtype).min)"
     zeroed = "weights = np.where(mask, weights, 0)"
     edits = (hidden, f"scores = np.where(mask, {fill}, scores)"), (zeroed, "weights = weights")
-    told = {result.misconception for result in failures(find_day("2"), "attention", *edits)}
-    assert len(told) == 1 and "mask_inverted" in (told.pop() or "")
+    named = {result.misconception for result in failures(find_day("2"), "attention", *edits)}
+    assert len(named) == 1 and "mask_inverted" in (named.pop() or "")
 
 
 # --- Sentences beside each other -------------------------------------------------------------------
@@ -291,10 +295,10 @@ def test_a_part_that_only_the_check_calls_is_hinted_at():
     day = find_day("40")
     edit = ("wide.abs()", "(wide.abs() + 0.01 * wide.square())")
     failed = failures(day, "quantize_int8", edit)
-    told = [result for result in failed if result.exercise == "dequantize"]
-    assert told and {result.misconception for result in told} == {None}
+    results = [result for result in failed if result.exercise == "dequantize"]
+    assert results and {result.misconception for result in results} == {None}
     hint = "This check also calls your `quantize_int8`, whose core checks fail: fix that first."
-    assert all(hint in result.message for result in told)
+    assert all(hint in result.message for result in results)
 
 
 DAYS_WITH_MISTAKES = [day for day in DAYS if day.ready]
@@ -303,10 +307,10 @@ DAYS_WITH_MISTAKES = [day for day in DAYS if day.ready]
 @pytest.mark.parametrize("day", DAYS_WITH_MISTAKES, ids=lambda day: day.stem)
 def test_no_sentence_says_that_the_rest_is_right_beside_another(day):
     """ "Your results are right, but …" is not said where something else is wrong."""
-    for one in load_misconceptions(day):
-        told = beside_others(one.tell)
-        assert not re.match(r"(Your|The) [^.,:]* (is|are) right, ", told), one.id
-        assert told == one.tell or not told[0].islower(), one.id
+    for mistake in load_misconceptions(day):
+        sentence = beside_others(mistake.tell)
+        assert not re.match(r"(Your|The) [^.,:]* (is|are) right, ", sentence), mistake.id
+        assert sentence == mistake.tell or not sentence[0].islower(), mistake.id
 
 
 @pytest.mark.slow
@@ -350,18 +354,18 @@ def test_no_cause_is_named_that_another_may_have(number, definition, find, put, 
 
 def test_what_one_sentence_denies_another_does_not_say():
     """Two mistakes whose sentences contradict each other are never told of together."""
-    kept = {one.id: one.tell for one in load_misconceptions(find_day("37"))}
-    assert contradict(kept["window_not_kept"], "You keep the convolution's last inputs. Why?")
+    by_id = {mistake.id: mistake.tell for mistake in load_misconceptions(find_day("37"))}
+    assert contradict(by_id["window_not_kept"], "You keep the convolution's last inputs. Why?")
     assert contradict("You never clip: the norm is measured.", "You clip after each batch.")
-    assert not contradict(kept["window_not_kept"], kept["gate_without_silu"])
+    assert not contradict(by_id["window_not_kept"], by_id["gate_without_silu"])
 
 
 def test_a_contradictory_pair_is_not_claimed(monkeypatch):
     """Two mistakes at once, of which the sentences deny each other, are left without a name."""
     day = find_day("2")
-    known = {wrong.id: wrong for wrong in load_misconceptions(day)}
-    module = module_with([known["not_scaled"], known["mask_ignored"]], day)
-    monkeypatch.setattr(diagnosis, "contradict", lambda one, other: True)
+    by_id = {wrong.id: wrong for wrong in load_misconceptions(day)}
+    module = module_with([by_id["not_scaled"], by_id["mask_ignored"]], day)
+    monkeypatch.setattr(diagnosis, "contradict", lambda first, other: True)
     assert not [r for r in results_of(day, module) if "Two things" in r.message]
 
 
@@ -380,8 +384,8 @@ def search():
     """The search for two mistakes at once, not begun."""
     day = find_day("2")
     judge = Judge(day)
-    known = {wrong.id: wrong for wrong in judge.truth.misconceptions}
-    module = module_with([known["not_scaled"], known["mask_ignored"]], day)
+    by_id = {wrong.id: wrong for wrong in judge.truth.misconceptions}
+    module = module_with([by_id["not_scaled"], by_id["mask_ignored"]], day)
     outcomes = judge.outcomes(module)
     return judge.search(outcomes, judge.verdicts(outcomes))
 
@@ -393,7 +397,10 @@ def test_a_search_can_be_left_and_gone_on_with(search, monkeypatch):
     assert search.diagnoses == {}
     monkeypatch.setattr(diagnosis, "PATIENCE", float("inf"))
     assert search.run()
-    assert {one.id for one in search.diagnoses["attention"]} == {"not_scaled", "mask_ignored"}
+    assert {mistake.id for mistake in search.diagnoses["attention"]} == {
+        "not_scaled",
+        "mask_ignored",
+    }
 
 
 @pytest.mark.parametrize("kind", [*diagnosis.NAMELESS, *diagnosis.SLIPS])
@@ -417,7 +424,10 @@ def test_a_batch_looks_as_long_on_every_machine(search, monkeypatch):
     assert not search.done
     monkeypatch.setattr(diagnosis, "MAX_RUNS", 300)
     search.run_in_batch()
-    assert {one.id for one in search.diagnoses["attention"]} == {"not_scaled", "mask_ignored"}
+    assert {mistake.id for mistake in search.diagnoses["attention"]} == {
+        "not_scaled",
+        "mask_ignored",
+    }
 
 
 def test_a_batch_has_no_more_runs_than_are_left(search, monkeypatch):

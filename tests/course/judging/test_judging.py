@@ -41,9 +41,9 @@ def told(answer, reference=lambda x: x * 2.0, inputs=numbers, seed=0):
     """The stage and the message of the first difference, if there is one."""
     check = check_of(it_is_right, x=inputs)
     expected = expect(check, SimpleNamespace(it=reference), seed)
-    seen = see(check, SimpleNamespace(it=answer), seed)
-    assert seen.raised is None, seen.raised
-    difference = compare(seen.observation, expected)
+    run = see(check, SimpleNamespace(it=answer), seed)
+    assert run.raised is None, run.raised
+    difference = compare(run.observation, expected)
     if difference is None:
         return None
     return difference.stage, describe(
@@ -78,8 +78,8 @@ def told(answer, reference=lambda x: x * 2.0, inputs=numbers, seed=0):
 )
 def test_first_difference(answer, stage, words):
     """Each stage is reached in its order, with words that say what that kind of difference means."""
-    found, message = told(answer)
-    assert found == stage
+    actual, message = told(answer)
+    assert actual == stage
     assert words in message
     assert "Inputs: x (3, 3) float64." in message
 
@@ -118,8 +118,8 @@ def test_a_value_is_told_beside_the_expected_one():
 def test_only_the_inputs_that_a_check_reads_are_named():
     """Of a dict that several checks share, what this one passes on."""
 
-    def reads_one(answer, given):
-        return {"y": answer.it(given["x"])}
+    def reads_one(answer, arguments):
+        return {"y": answer.it(arguments["x"])}
 
     inputs = lambda draw: {"x": draw.normal(3, 3), "unread": draw.normal(2)}  # noqa: E731
     check = check_of(reads_one, given=inputs)
@@ -247,9 +247,9 @@ def test_what_cancels_whole_may_leave_roundings():
     check = check_of(it_is_right_and_centered, x=numbers)
     expected = expect(check, SimpleNamespace(it=lambda x: (x * 2, x - x)), 0)
 
-    def passes(left):
-        seen = see(check, SimpleNamespace(it=lambda x: (x * 2, np.full_like(x, left))), 0)
-        return matches(seen, expected)
+    def passes(value):
+        run = see(check, SimpleNamespace(it=lambda x: (x * 2, np.full_like(x, value))), 0)
+        return matches(run, expected)
 
     assert passes(4e-16)
     assert not passes(1e-13)
@@ -279,20 +279,20 @@ def test_damage_is_seen():
         x *= 2
         return x
 
-    seen = see(
+    run = see(
         check_of(it_is_right, x=lambda draw: draw.normal(2)),
         SimpleNamespace(it=it),
         0,
     )
-    assert seen.damaged == ("x",)
+    assert run.damaged == ("x",)
 
 
 def test_draw_depends_on_seed_and_name_alone():
     """The same seed and name draw the same, in any process; another of either does not."""
-    one = Draw(3, "a").normal(5)
-    assert (one == Draw(3, "a").normal(5)).all()
-    assert not np.allclose(one, Draw(4, "a").normal(5))
-    assert not np.allclose(one, Draw(3, "b").normal(5))
+    draws = Draw(3, "a").normal(5)
+    assert (draws == Draw(3, "a").normal(5)).all()
+    assert not np.allclose(draws, Draw(4, "a").normal(5))
+    assert not np.allclose(draws, Draw(3, "b").normal(5))
 
 
 def test_drawn_masks_keep_and_lose_something_in_each_row():

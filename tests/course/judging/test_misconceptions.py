@@ -22,15 +22,15 @@ DAY = find_day("1")
 
 
 @pytest.fixture
-def written(monkeypatch, tmp_path):
+def write_entries(monkeypatch, tmp_path):
     """Return a function that replaces the file of day 1."""
     file = tmp_path / "day01_softmax.toml"
     monkeypatch.setattr(Day, "misconceptions", file)
     return lambda text: file.write_text(text, encoding="utf-8")
 
 
-def test_an_entry_has_a_sentence_and_alternatives(written):
-    written(BASE_TWO + BASE_TEN)
+def test_an_entry_has_a_sentence_and_alternatives(write_entries):
+    write_entries(BASE_TWO + BASE_TEN)
     assert list(faults(DAY)) == []
     first, second = load_misconceptions(DAY)
     assert (first.key, second.key) == ("base_two", "base_two.1")
@@ -64,6 +64,6 @@ def test_an_entry_has_a_sentence_and_alternatives(written):
         (BASE_TWO + BASE_TEN + BASE_TEN, "base_two.2: the code is that of base_two.1"),
     ],
 )
-def test_what_is_wrong_with_a_file_is_named(written, text, words):
-    written(text)
+def test_what_is_wrong_with_a_file_is_named(write_entries, text, words):
+    write_entries(text)
     assert any(words in fault for fault in faults(DAY))

@@ -43,12 +43,12 @@ def test_newer_syntax(line, version, monkeypatch):
     monkeypatch.setattr(sys, "version_info", version)
     assert newer_syntax.needs_newer(line) == ""
     monkeypatch.undo()
-    whole = f"try: pass\n{line} pass" if line.startswith("except") else line
+    source = f"try: pass\n{line} pass" if line.startswith("except") else line
     if sys.version_info < version:
         with pytest.raises(SyntaxError):
-            ast.parse(whole)
+            ast.parse(source)
     else:
-        ast.parse(whole)
+        ast.parse(source)
 
 
 @pytest.mark.parametrize("line", OTHERS)

@@ -36,11 +36,11 @@ def cache(tmp_path, monkeypatch):
 
 
 def written(path, **members):
-    kept = ObservationCache(path)
+    cached = ObservationCache(path)
     for name, frames in members.items():
-        kept.add(name, frames)
-    kept.write()
-    return kept
+        cached.add(name, frames)
+    cached.write()
+    return cached
 
 
 def numbers(frames):
@@ -66,11 +66,11 @@ def test_others_may_read_it(path):
 
 def test_two_who_write_lose_nothing(path):
     """What another has added since the file was read stays."""
-    one, other = ObservationCache(path), ObservationCache(path)
-    assert "a" not in one
-    one.add("a", SEEN)
+    first, other = ObservationCache(path), ObservationCache(path)
+    assert "a" not in first
+    first.add("a", SEEN)
     other.add("b", SEEN[:1])
-    one.write()
+    first.write()
     other.write()
     assert [numbers(ObservationCache(path).read(name)) for name in "ab"] == [[1, 2], [1]]
 
@@ -82,10 +82,10 @@ def test_a_damaged_file_is_made_anew(path, where):
     data = bytearray(path.read_bytes())
     data[where] ^= 0xFF
     path.write_bytes(data)
-    kept = ObservationCache(path)
-    assert numbers(kept.read("a")) in (None, [1, 2])
-    kept.add("a", SEEN[1:])
-    kept.write()
+    cached = ObservationCache(path)
+    assert numbers(cached.read("a")) in (None, [1, 2])
+    cached.add("a", SEEN[1:])
+    cached.write()
     assert numbers(ObservationCache(path).read("a")) == [2]
 
 
@@ -278,15 +278,15 @@ def test_what_a_search_has_tried_is_not_tried_anew(cache):
     first = Judge(DAY)
     check = first.checks[0]
     tried = first.truth.misconceptions[:3]
-    for one in tried:
-        first.truth.wrong(check, one)
+    for mistake in tried:
+        first.truth.wrong(check, mistake)
     first.keep()
 
     second = Judge(DAY)
     assert not second.truth.knows(check)
-    assert set(second.truth._known(check)) == {one.id for one in tried}
-    for one in second.truth.misconceptions:
-        second.truth.wrong(check, one)
+    assert set(second.truth._known(check)) == {other.id for other in tried}
+    for mistake in second.truth.misconceptions:
+        second.truth.wrong(check, mistake)
     second.keep()
     assert Judge(DAY).truth.knows(check)
 
@@ -296,15 +296,15 @@ def test_a_recording_has_fewer_digits_of_wrong_answers():
     a number that is as large as any stays finite."""
     values = np.array([1 / 3, -2 / 3, 1.0, np.inf, np.nan])
     largest = np.array([np.finfo(np.float32).max], np.float32)
-    seen = CheckRun(flatten({"y": values, "z": largest}))
+    observed = CheckRun(flatten({"y": values, "z": largest}))
     right = truth.ExpectedRun(CheckRun(flatten({"y": np.zeros(5)})), {}, defaultdict(float))
-    run = truth.WrongAnswerRun(seen, True, lambda: truth._with_tolerance(right, seen))
+    run = truth.WrongAnswerRun(observed, True, lambda: truth._with_tolerance(right, observed))
     rounded = truth._rounded(run, right)
     near = rounded.run.observation
     assert not np.array_equal(near["y"].value, values, equal_nan=True)
     assert near["z"].value.dtype == np.float32
     assert np.isfinite(near["z"].value).all()
-    assert matches(seen, rounded.expected)
+    assert matches(observed, rounded.expected)
     other = CheckRun(flatten({"y": values * (1 + 1e-4), "z": largest}))
     assert not matches(other, rounded.expected)
 
@@ -313,8 +313,8 @@ def test_a_recording_keeps_the_digits_in_which_a_mistake_lies():
     """An answer that was rounded to float32 differs from the right one in its last digits alone."""
     values = np.array([1 / 3, -2 / 3, 1.0])
     right = truth.ExpectedRun(CheckRun(flatten({"y": values})), {}, defaultdict(float))
-    seen = CheckRun(flatten({"y": values.astype(np.float32).astype(np.float64)}))
-    run = truth.WrongAnswerRun(seen, True, lambda: truth._with_tolerance(right, seen))
+    observed = CheckRun(flatten({"y": values.astype(np.float32).astype(np.float64)}))
+    run = truth.WrongAnswerRun(observed, True, lambda: truth._with_tolerance(right, observed))
     near = truth._rounded(run, right)
-    assert np.array_equal(near.run.observation["y"].value, seen.observation["y"].value)
+    assert np.array_equal(near.run.observation["y"].value, observed.observation["y"].value)
     assert not matches(CheckRun(flatten({"y": values * (1 + 1e-7)})), near.expected)

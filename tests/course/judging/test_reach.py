@@ -29,7 +29,12 @@ def paired(request) -> Day:
 
 def pairs(day, checks, mistakes):
     """The pairs of a check and a mistake that it cannot reach."""
-    return [(check, one) for check in checks for one in mistakes if not may_show(one, check, day)]
+    return [
+        (check, mistake)
+        for check in checks
+        for mistake in mistakes
+        if not may_show(mistake, check, day)
+    ]
 
 
 def test_what_is_not_reached_makes_no_difference(paired, tmp_path):
@@ -37,9 +42,9 @@ def test_what_is_not_reached_makes_no_difference(paired, tmp_path):
     mistakes = load_misconceptions(paired)
     truth = Truth(paired, 0, "cpu", mistakes, ObservationCache(tmp_path / "none.zip"))
     checks = [truth.check(outline) for outline in truth.outlines()]
-    for check, one in pairs(paired, checks, mistakes):
-        run = truth._run(check, (one,))
-        assert truths._same(run, truth.observe_reference(check)), (check.name, one.id)
+    for check, mistake in pairs(paired, checks, mistakes):
+        run = truth._run(check, (mistake,))
+        assert truths._same(run, truth.observe_reference(check)), (check.name, mistake.id)
 
 
 def test_it_is_not_run(tmp_path, monkeypatch):
@@ -48,7 +53,9 @@ def test_it_is_not_run(tmp_path, monkeypatch):
     mistakes = load_misconceptions(day)
     truth = Truth(day, 0, "cpu", mistakes, ObservationCache(tmp_path / "none.zip"))
     check, hidden = pairs(day, truth.outlines(), mistakes)[0]
-    shown = next(one for one in mistakes if may_show(one, check, day) and one.id != hidden.id)
+    shown = next(
+        other for other in mistakes if may_show(other, check, day) and other.id != hidden.id
+    )
     alone = truth.wrong(check, shown).expected
     right = truth.right(check)
     both = module_with((shown, hidden), day)
@@ -66,17 +73,19 @@ def test_tolerances_wait_until_a_mistake_makes_a_difference(tmp_path, monkeypatc
     truth = Truth(day, 0, "cpu", load_misconceptions(day), ObservationCache(tmp_path / "none.zip"))
     check = truth.outlines()[0]
     same = [
-        one
-        for one in truth.misconceptions
-        if truths._same(truth._run(check, (one,)), truth.observe_reference(check))
+        mistake
+        for mistake in truth.misconceptions
+        if truths._same(truth._run(check, (mistake,)), truth.observe_reference(check))
     ]
-    made = []
+    derivations = []
     derived = truths.expect
-    monkeypatch.setattr(truths, "expect", lambda *given: made.append(1) or derived(*given))
-    assert not any(truth.wrong(check, one).fails for one in same)
-    assert not made
-    assert any(truth.wrong(check, one).fails for one in truth.misconceptions)
-    assert made == [1]
+    monkeypatch.setattr(
+        truths, "expect", lambda *arguments: derivations.append(1) or derived(*arguments)
+    )
+    assert not any(truth.wrong(check, mistake).fails for mistake in same)
+    assert not derivations
+    assert any(truth.wrong(check, mistake).fails for mistake in truth.misconceptions)
+    assert derivations == [1]
     assert same
 
 

@@ -54,9 +54,9 @@ def test_nothing_begun():
 
 def test_tiers_are_counted_apart():
     """Checks that were skipped count in neither."""
-    one = day("passed", "failed", "skipped", "+passed", "+failed", "+error", "+skipped")
+    first = day("passed", "failed", "skipped", "+passed", "+failed", "+error", "+skipped")
     two = day("passed", "+passed")
-    report = report_json([one, two])
+    report = report_json([first, two])
     assert (report["passed"], report["total"]) == (2, 3)
     assert (report["passed_watertight"], report["total_watertight"]) == (2, 4)
     assert [day["watertight"] for day in report["days"]] == [False, True]

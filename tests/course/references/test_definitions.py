@@ -175,7 +175,7 @@ def built_upon(day):
     if not day.uses_torch:
         return {"numpy_reference"}
     start = 40 if day.number > 40 else 22
-    modules = {module_of(file) for one in DAYS[start : day.number] for file in one.references}
+    modules = {module_of(file) for other in DAYS[start : day.number] for file in other.references}
     if day.number <= 40:
         return {"implementation"} | modules
     return modules.union(*(needed for first, needed in FIRST_NEEDED.items() if first <= day.number))
@@ -202,12 +202,12 @@ def test_what_a_worker_holds_is_no_text_and_of_no_later_day(day):
         later = {name for name, number in part.withheld.items() if number >= day.number}
         if foreign:
             continue
-        held = list(inside(marshal.loads(base64.b64decode(part.code))))
-        assert not {code.co_name for code in held} & later
-        assert set(part.offered) <= {code.co_name for code in held}
-        texts = {text for code in held for text in code.co_consts if isinstance(text, str)}
+        codes = list(inside(marshal.loads(base64.b64decode(part.code))))
+        assert not {code.co_name for code in codes} & later
+        assert set(part.offered) <= {code.co_name for code in codes}
+        texts = {text for code in codes for text in code.co_consts if isinstance(text, str)}
         assert not [text for text in texts if "\n" in text.strip() or text[1:].endswith(".")]
-        assert {code.co_filename for code in held} == {f"<{module}>"}
+        assert {code.co_filename for code in codes} == {f"<{module}>"}
 
 
 def test_references_hand_on_nothing_that_they_import():

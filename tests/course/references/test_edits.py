@@ -91,9 +91,9 @@ def test_an_edit(before, find, put, after):
         ("y = x", "x", "f(_)", r"'f\(_\)' keeps `_`, which is not in 'x'"),
     ],
 )
-def test_an_edit_that_does_not_fit(text, find, put, told):
+def test_an_edit_that_does_not_fit(text, find, put, message):
     """What is not found once is refused, with its place."""
-    with pytest.raises(Drifted, match=told):
+    with pytest.raises(Drifted, match=message):
         edited(text, (find, put))
 
 
@@ -117,9 +117,9 @@ def rewritten(text):
     other quotes, and of its comments only the numbers of the steps."""
     tree = ast.parse(text)
     steps = {
-        number: found[1]
+        number: match[1]
         for number, line in enumerate(text.splitlines(), 1)
-        if (found := re.match(r"\s*# (\d+)\.", line))
+        if (match := re.match(r"\s*# (\d+)\.", line))
     }
     without_docstrings(tree)
     for number, step in steps.items():
@@ -131,14 +131,14 @@ def rewritten(text):
 def following(tree, number):
     """The statement after a line: the list it is in, and its index."""
     places = [
-        (one.lineno, body, index)
+        (child.lineno, body, index)
         for node in ast.walk(tree)
         for body in (getattr(node, "body", None), getattr(node, "orelse", None))
         if isinstance(body, list)
-        for index, one in enumerate(body)
-        if getattr(one, "lineno", 0) > number
+        for index, child in enumerate(body)
+        if getattr(child, "lineno", 0) > number
     ]
-    return min(places, key=lambda place: place[0])[1:]
+    return min(places, key=lambda entry: entry[0])[1:]
 
 
 def without_docstrings(tree):

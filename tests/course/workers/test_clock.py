@@ -81,10 +81,10 @@ def test_after_an_endless_loop_nothing_else_is_run(impatient_check):
     """By the learner's own clock one run is enough, and the verdict does not wait for other exercises."""
     loop = "    while True: pass\n"
     result = impatient_check(1, RIGHT.replace("    powers =", loop + "    powers =", 1))
-    first, *others = [check for check in result.checks if check.status != "passed"]
+    first, *rest = [check for check in result.checks if check.status != "passed"]
     assert "still running after 0.5 seconds" in first.message
-    assert {check.message for check in others} == {f"Not run: `{first.name}` does not end."}
-    assert {check.exercise for check in others} == {"softmax", "log_softmax"}
+    assert {check.message for check in rest} == {f"Not run: `{first.name}` does not end."}
+    assert {check.exercise for check in rest} == {"softmax", "log_softmax"}
 
 
 def test_a_system_may_allow_less_memory(monkeypatch):
@@ -114,7 +114,7 @@ def test_what_only_waits_is_ended_too(check, monkeypatch):
     monkeypatch.setattr("course.workers.answer_run.NAP", 0.5)
     source = "import time" + RIGHT.replace("    powers =", "    time.sleep(99)\n    powers =", 1)
     checks = check(1, source).checks
-    assert {one.status for one in checks if one.exercise == "softmax"} == {"timed_out"}
+    assert {row.status for row in checks if row.exercise == "softmax"} == {"timed_out"}
 
 
 @pytest.mark.parametrize(
@@ -207,4 +207,4 @@ def test_a_walled_in_clock_cannot_be_asked_to_wait_for_ever(check, monkeypatch):
     stop = "import course.checks.clock as c\n"
     loop = "    c.CLOCK.stopped().__enter__()\n    while True: pass\n"
     verdict = check(1, stop + RIGHT.replace("    powers =", loop + "    powers =", 1))
-    assert {one.status for one in verdict.checks if one.exercise == "softmax"} == {"timed_out"}
+    assert {row.status for row in verdict.checks if row.exercise == "softmax"} == {"timed_out"}

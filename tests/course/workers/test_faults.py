@@ -97,8 +97,8 @@ def test_fault(check, tmp_path, answer, fault):
 def test_endless_loop_is_timed_out(impatient_check, answer):
     """After its time, and checks that do not reach the loop still count."""
     loop = "    if mask is not None:\n        while True:\n            pass\n"
-    place = "    if mask is not None:\n        scores"
-    day = impatient_check(2, spoil(answer, (place, loop + place)))
+    line = "    if mask is not None:\n        scores"
+    day = impatient_check(2, spoil(answer, (line, loop + line)))
     checks = {check.name: check for check in day.checks}
     assert checks["test_scale"].status == "passed"
     assert checks["test_mask"].status == "timed_out"
@@ -177,10 +177,10 @@ def test_calling_a_stub_of_the_same_day(check):
     """What is written, but calls what is not, is told so."""
     head, last = stub_text(DAYS[6]).rsplit("    raise NotImplementedError", 1)
     calling = f"{head}    return softmax_backward(weights, weights){last}"
-    checks = {one.exercise: one for one in check(7, calling).checks}
+    checks = {row.exercise: row for row in check(7, calling).checks}
     assert checks["attention_backward"].status == "not_started"
-    told = "`attention_backward` calls `softmax_backward`, which is still yours to write."
-    assert checks["attention_backward"].message == told
+    message = "`attention_backward` calls `softmax_backward`, which is still yours to write."
+    assert checks["attention_backward"].message == message
     assert checks["softmax_backward"].message == "`softmax_backward` is yours to write."
 
 
@@ -189,6 +189,6 @@ def test_an_input_that_lost_a_part(check):
     text = read_answer(DAYS[5].solution)
     text += "\n_right = encoder_layer\n\n\ndef encoder_layer(x, params, h, mask=None):\n"
     text += "    result = _right(x, params, h, mask)\n    params.pop('gain_1')\n    return result\n"
-    wrong = [one for one in check(6, text).checks if one.status != "passed"]
-    assert {one.status for one in wrong} == {"failed"}
+    wrong = [row for row in check(6, text).checks if row.status != "passed"]
+    assert {row.status for row in wrong} == {"failed"}
     assert "`gain_1` was changed in place" in wrong[0].message

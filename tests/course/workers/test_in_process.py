@@ -56,7 +56,7 @@ def test_check_prints_the_verdict(capsys):
     """What passes, what does not, and what was misunderstood: without times, so that it is the same twice."""
     check(own(numpy_reference.attention), day=2)
     first = capsys.readouterr().out
-    core = sum(one.tier == CORE for one in load_checks(DAYS[1]))
+    core = sum(row.tier == CORE for row in load_checks(DAYS[1]))
     assert first.startswith(
         f"Day 2 · Attention: {core} of {core} checks pass, ★ watertight\n"
         "  ✔ test_output_and_weights\n"
@@ -88,10 +88,10 @@ def test_check_says_what_fails_on_the_practice_gpu(capsys, monkeypatch):
     check(own(implementation.attention), day=8)
     assert "practice" not in capsys.readouterr().out
     check(on_the_cpu, day=8)
-    there = capsys.readouterr().out
-    assert there.count(" on the practice GPU") == 2
-    assert "Expected all tensors to be on the same device" in there
-    assert re.search(r'case\(8, "test_\w+", device="practice"\)', there)
+    output = capsys.readouterr().out
+    assert output.count(" on the practice GPU") == 2
+    assert "Expected all tensors to be on the same device" in output
+    assert re.search(r'case\(8, "test_\w+", device="practice"\)', output)
 
 
 @pytest.mark.slow
@@ -126,9 +126,9 @@ def test_check_leaves_torch_as_it_was():
 def test_check_invites(capsys):
     """What a passed day lacks to be watertight comes after its core, as no failure."""
     check(loose, day=2)
-    told = capsys.readouterr().out
-    passed, invitations = told.split(". Invitations to make it watertight (★):\n")
-    assert "✘" not in told and "☆" not in passed
+    output = capsys.readouterr().out
+    passed, invitations = output.split(". Invitations to make it watertight (★):\n")
+    assert "✘" not in output and "☆" not in passed
     assert invitations.startswith(
         "☆ attention\n  empty_row_uniform: In your answer, a query that may attend"
     )

@@ -34,16 +34,16 @@ def test_the_other_checks_get_a_process_that_has_one(tmp_path):
         f"import os\nprint('began in', os.getpid())\n{source}\n{RAISES}\nsubsequent_mask = lost\n"
     )
     (tmp_path / f"{DAY.stem}.py").write_text(loud)
-    [verdict] = [one.verdict for one in check_days([DAY], tmp_path)]
-    lost = [one for one in verdict.checks if "AcceleratorError" in one.message]
-    assert {one.exercise for one in lost} == {"subsequent_mask", "Decoder"}
+    [verdict] = [pending.verdict for pending in check_days([DAY], tmp_path)]
+    lost = [check for check in verdict.checks if "AcceleratorError" in check.message]
+    assert {check.exercise for check in lost} == {"subsequent_mask", "Decoder"}
     assert f"AcceleratorError: {LOST}\n" in lost[0].message
     assert "debugging" not in lost[0].message
     assert "an index is out of range" in lost[0].message
     assert verdict.printed.count("began in") == len(lost) + 1
-    given_up = [one for one in verdict.checks if one.status == "error" and one not in lost]
-    assert {one.exercise for one in given_up} == {"subsequent_mask"}
-    assert all("Your code stopped the GPU" in one.message for one in given_up)
+    given_up = [check for check in verdict.checks if check.status == "error" and check not in lost]
+    assert {check.exercise for check in given_up} == {"subsequent_mask"}
+    assert all("Your code stopped the GPU" in check.message for check in given_up)
 
 
 @pytest.mark.slow
@@ -52,21 +52,21 @@ def test_what_raises_on_the_cpu_is_not_run_on_a_gpu(monkeypatch, tmp_path):
     ran, outcomes = [], set()
 
     def without_gpu(check, module, seed, device="cpu", **more):
-        seen = see(check, module, seed, **more)
-        ran.append((device, seen.raised is not None))
-        return seen
+        run = see(check, module, seed, **more)
+        ran.append((device, run.raised is not None))
+        return run
 
     monkeypatch.setattr(truth, "see", without_gpu)
     monkeypatch.setattr(expected, "see", without_gpu)
     day = find_day("10")
-    there = Truth(day, 0, "cuda", load_misconceptions(day), ObservationCache(tmp_path / "kept"))
-    for outline in there.outlines():
-        there.right(outline)
-        for one in there.misconceptions:
+    on_gpu = Truth(day, 0, "cuda", load_misconceptions(day), ObservationCache(tmp_path / "kept"))
+    for outline in on_gpu.outlines():
+        on_gpu.right(outline)
+        for mistake in on_gpu.misconceptions:
             ran.clear()
-            fails = there.wrong(outline, one).run.raised is not None
+            fails = on_gpu.wrong(outline, mistake).run.raised is not None
             once = [("cpu", True)] if fails else [("cpu", False), ("cuda", False)]
-            assert ran == (once if may_show(one, outline, day) else [])
+            assert ran == (once if may_show(mistake, outline, day) else [])
             outcomes.add(fails)
     assert outcomes == {True, False}
 
@@ -81,7 +81,7 @@ import torch
 print(sum(check.on_practice for check in Judge(find_day("13"), device="cuda").checks), "are repeated there")
 print("known as", torch._C._get_privateuse1_backend_name())
 """
-    found = subprocess.run(
+    done = subprocess.run(
         [sys.executable, "-c", program],
         capture_output=True,
         text=True,
@@ -89,4 +89,4 @@ print("known as", torch._C._get_privateuse1_backend_name())
         env=os.environ | {"XDG_CACHE_HOME": str(tmp_path)},
         check=True,
     )
-    assert re.match(r"[1-9]\d* are repeated there\nknown as privateuseone", found.stdout)
+    assert re.match(r"[1-9]\d* are repeated there\nknown as privateuseone", done.stdout)

@@ -41,7 +41,7 @@ def run(worker, code):
 def test_a_worker_is_a_fork_of_a_process_that_computed_nothing():
     """The server has one thread and torch; a fork of it computes, with gradients and an optimizer."""
     worker = Worker("cpu", SERVING)
-    seen = run(
+    reply = run(
         worker,
         "import os, torch\n"
         "x = torch.ones(3, requires_grad=True)\n"
@@ -49,23 +49,23 @@ def test_a_worker_is_a_fork_of_a_process_that_computed_nothing():
         "torch.optim.Adam([x]).step()\n"
         "send({'server': os.getppid(), 'session': os.getsid(0) == os.getpid()})",
     )
-    server = psutil.Process(seen["server"])
+    server = psutil.Process(reply["server"])
     assert server.num_threads() == 1
     assert "workers.server" in " ".join(server.cmdline())
-    assert seen["session"]
+    assert reply["session"]
     worker.end()
 
 
 @pytest.mark.slow
 def test_days_with_and_without_torch_have_servers_of_their_own():
     """A NumPy day's worker never holds torch."""
-    told = "import sys, os; send({'torch': 'torch' in sys.modules, 'server': os.getppid()})"
+    code = "import sys, os; send({'torch': 'torch' in sys.modules, 'server': os.getppid()})"
     numpy, torch = Worker(None, SERVING), Worker("cpu", SERVING)
-    one, other = run(numpy, told), run(torch, told)
-    assert (one["torch"], other["torch"]) == (False, True)
-    assert one["server"] != other["server"]
+    first, other = run(numpy, code), run(torch, code)
+    assert (first["torch"], other["torch"]) == (False, True)
+    assert first["server"] != other["server"]
     again = Worker("cpu", SERVING)
-    assert run(again, told)["server"] == other["server"]
+    assert run(again, code)["server"] == other["server"]
 
 
 def test_workers_know_nothing_of_each_other():
@@ -118,12 +118,12 @@ def test_a_verdict_survives_a_lost_server(monkeypatch):
 
 def test_a_server_is_replaced_when_the_course_s_code_has_changed(monkeypatch):
     """As after a pull; workers of the old one go on."""
-    told = "import os; send({'server': os.getppid()})"
+    code = "import os; send({'server': os.getppid()})"
     old = Worker(None, SERVING)
-    before = run(old, told)
+    before = run(old, code)
     monkeypatch.setattr(forking, "_signature", lambda: (("another", 0, 0),))
-    assert run(Worker(None, SERVING), told) != before
-    assert run(old, told) == before
+    assert run(Worker(None, SERVING), code) != before
+    assert run(old, code) == before
 
 
 def test_without_a_server_a_worker_is_a_new_interpreter(monkeypatch):
@@ -140,7 +140,7 @@ def test_without_a_server_a_worker_is_a_new_interpreter(monkeypatch):
 
 def gone(*processes):
     """Whether they all end, in time."""
-    living = [psutil.Process(one) for one in processes if psutil.pid_exists(one)]
+    living = [psutil.Process(number) for number in processes if psutil.pid_exists(number)]
     return not psutil.wait_procs(living, timeout=PATIENCE)[1]
 
 
@@ -162,16 +162,16 @@ def test_nothing_outlives_the_process_that_asked(tmp_path, how, code):
         stderr=subprocess.DEVNULL,
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
-    wanted = 3 if code == STARTS_ANOTHER else 2
+    expected = 3 if code == STARTS_ANOTHER else 2
     deadline = time.monotonic() + PATIENCE
     started = []
-    while len(started) < wanted and time.monotonic() < deadline:
+    while len(started) < expected and time.monotonic() < deadline:
         started = psutil.Process(process.pid).children(recursive=True)
         time.sleep(0.02)
     process.send_signal(how)
     process.wait(PATIENCE)
-    assert len(started) >= wanted
-    assert gone(*(one.pid for one in started))
+    assert len(started) >= expected
+    assert gone(*(child.pid for child in started))
 
 
 @pytest.mark.skipif(not CAN_FORK, reason="this system does not fork workers")
@@ -184,23 +184,23 @@ def test_a_process_with_many_files_open_can_wait_for_a_fork():
     os.write(reporting, bytes(forking.NUMBER))
     assert forked._number_comes(0.0)
     forked.close()
-    for one in (report, reporting):
-        os.close(one)
+    for end in (report, reporting):
+        os.close(end)
 
 
 @pytest.mark.slow
 def test_no_worker_waits_for_the_compiler():
     """The second with torch begins its import in a server of its own, from which workers come when it is
     done."""
-    told = (
+    code = (
         "import sys, os; send({'compiler': 'torch._dynamo' in sys.modules, 'server': os.getppid()})"
     )
-    first, second = (run(Worker("cpu", SERVING), told) for _ in range(2))
+    first, second = (run(Worker("cpu", SERVING), code) for _ in range(2))
     assert first == second
     assert not first["compiler"]
     deadline = time.monotonic() + PATIENCE
     while not forking._servers[forking.COMPILER].is_ready and time.monotonic() < deadline:
         time.sleep(0.1)
-    later = run(Worker("cpu", SERVING), told)
+    later = run(Worker("cpu", SERVING), code)
     assert later["compiler"]
     assert later["server"] != first["server"]

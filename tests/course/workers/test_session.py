@@ -15,8 +15,8 @@ THREE = DAYS[:3]
 def answers(tmp_path):
     """Right answers to the first three days, each of which says where it runs."""
     for day in THREE:
-        told = f"import os\nprint('day', {day.number}, 'in', os.getpid())\n"
-        (tmp_path / f"{day.stem}.py").write_text(told + read_answer(day.solution))
+        line = f"import os\nprint('day', {day.number}, 'in', os.getpid())\n"
+        (tmp_path / f"{day.stem}.py").write_text(line + read_answer(day.solution))
     return tmp_path
 
 
@@ -26,16 +26,16 @@ def spoil(answers, day, how):
 
 
 def checked(answers):
-    return [one.verdict for one in check_days(THREE, answers)]
+    return [pending.verdict for pending in check_days(THREE, answers)]
 
 
 def test_days_share_a_process(answers):
     """One serves all of them, and each day's words are its own."""
     verdicts = checked(answers)
     assert [verdict.status for verdict in verdicts] == ["passed"] * 3
-    said = [re.findall(r"day (\d) in (\d+)", verdict.printed) for verdict in verdicts]
-    assert [[number for number, _ in words] for words in said] == [["1"], ["2"], ["3"]]
-    assert len({process for [(_, process)] in said}) == 1
+    printed = [re.findall(r"day (\d) in (\d+)", verdict.printed) for verdict in verdicts]
+    assert [[number for number, _ in words] for words in printed] == [["1"], ["2"], ["3"]]
+    assert len({process for [(_, process)] in printed}) == 1
 
 
 @pytest.mark.parametrize(

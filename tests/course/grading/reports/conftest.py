@@ -86,8 +86,8 @@ class MadeUp:
     def graded(self, *learners, **changes):
         """The class of these learners."""
         when = datetime(2026, 11, 22, 3, 14, tzinfo=UTC)
-        made = GradedClass(lambda: iter(learners), Weights(self.days), 8235113, "cpu", when)
-        return replace(made, **changes)
+        class_ = GradedClass(lambda: iter(learners), Weights(self.days), 8235113, "cpu", when)
+        return replace(class_, **changes)
 
 
 @pytest.fixture

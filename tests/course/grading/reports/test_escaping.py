@@ -104,7 +104,7 @@ def test_no_two_learners_share_a_file(names):
 
 def test_long_names_keep_apart():
     """Names alike in all that is kept of them differ, and nobody can take the name of a cut one."""
-    one, other = "é" * 200 + "1", "é" * 200 + "2"
-    assert file_name(one) != file_name(other)
-    assert len(file_name(one)) == 200
+    name, other = "é" * 200 + "1", "é" * 200 + "2"
+    assert file_name(name) != file_name(other)
+    assert len(file_name(name)) == 200
     assert file_name(file_name("x" * 300)) != file_name("x" * 300)

@@ -31,18 +31,18 @@ def results(made_up):
 
 def test_fields(results, made_up):
     """All fields are Gradescope's, and all text is to be taken as text."""
-    found = results(made_up.learner("a", wrong=1))
-    assert set(found) <= FIELDS
-    assert all(set(test) <= TEST_FIELDS for test in found["tests"])
-    formats = {test["output_format"] for test in found["tests"]}
-    assert formats | {found["output_format"], found["test_output_format"]} == {"text"}
+    output = results(made_up.learner("a", wrong=1))
+    assert set(output) <= FIELDS
+    assert all(set(test) <= TEST_FIELDS for test in output["tests"])
+    formats = {test["output_format"] for test in output["tests"]}
+    assert formats | {output["output_format"], output["test_output_format"]} == {"text"}
 
 
 def test_points(results, made_up):
     """An exercise is a test; the total is that of the gradebook, though thirds do not add up to it."""
-    found = results(made_up.learner("a", wrong=1))
-    assert found["score"] == 2.5
-    assert [(test["number"], test["score"], test["max_score"]) for test in found["tests"]] == [
+    output = results(made_up.learner("a", wrong=1))
+    assert output["score"] == 2.5
+    assert [(test["number"], test["score"], test["max_score"]) for test in output["tests"]] == [
         ("1.1", 0, 0.5),
         ("1.2", 0.5, 0.5),
         ("2.1", 1, 1),
@@ -52,8 +52,8 @@ def test_points(results, made_up):
 
 def test_output(results, made_up):
     """A failed test says what the check is about and what was seen; a passed one says nothing."""
-    found = results(made_up.learner("a", wrong=1, message="It sums to 2."))
-    failed, passed, *_ = found["tests"]
+    output = results(made_up.learner("a", wrong=1, message="It sums to 2."))
+    failed, passed, *_ = output["tests"]
     assert (failed["status"], passed["status"]) == ("failed", "passed")
     assert failed["name"] == "Day 1 · Softmax: softmax"
     assert (
@@ -64,12 +64,12 @@ def test_output(results, made_up):
 
 def test_invitations(results, made_up):
     """What is not watertight is no failure, and told as an invitation; the days with a star are named."""
-    found = results(made_up.learner("a", beyond=1, message="It is NaN."))
-    first = found["tests"][0]
+    output = results(made_up.learner("a", beyond=1, message="It is NaN."))
+    first = output["tests"][0]
     assert (first["status"], first["score"]) == ("passed", 0.5)
     assert first["output"].startswith("☆ An invitation to make it watertight: ")
     assert first["output"].endswith("It is NaN.")
-    assert found["output"] == "★ Watertight days: 2–3"
+    assert output["output"] == "★ Watertight days: 2–3"
 
 
 def test_skipped(results, made_up):
@@ -89,9 +89,9 @@ def test_hostile_text(results, made_up, hostile):
 
 def test_refused(results, made_up):
     """Who was refused has 0 points and reads why."""
-    found = results(made_up.refused("bomb", reason="It would unpack to 4.2 GB."))
-    assert (found["score"], found["tests"]) == (0, [])
-    assert "4.2 GB" in found["output"]
+    output = results(made_up.refused("bomb", reason="It would unpack to 4.2 GB."))
+    assert (output["score"], output["tests"]) == (0, [])
+    assert "4.2 GB" in output["output"]
 
 
 def test_grader_fault_is_no_zero(made_up, tmp_path):
@@ -105,5 +105,5 @@ def test_grader_fault_is_no_zero(made_up, tmp_path):
 
 def test_nothing_found(results, made_up):
     """Where nothing was found there are no points, and what was there is told."""
-    found = results(made_up.nothing("a", "There is 'essay.pdf'."))
-    assert (found["score"], found["output"]) == (0, "There is 'essay.pdf'.")
+    output = results(made_up.nothing("a", "There is 'essay.pdf'."))
+    assert (output["score"], output["output"]) == (0, "There is 'essay.pdf'.")

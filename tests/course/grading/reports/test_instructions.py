@@ -107,7 +107,7 @@ def test_a_map_of_odd_names(tmp_path):
     )
     assert [take(source).files for source in find_sources(submissions)] == [{}, {}]
     renames = tuple(files.items())
-    taken = [take(replace(one, renames=renames)).files for one in find_sources(submissions)]
+    taken = [take(replace(source, renames=renames)).files for source in find_sources(submissions)]
     assert taken == [{SOFTMAX: b"ada"}, {SOFTMAX: b"bo"}]
     plan = Plan((1,), 5, "cpu", False, "edition", names=renames)
     assert Plan.from_json(json.loads(json.dumps(plan.as_json()))) == plan
@@ -151,14 +151,14 @@ def test_a_roster(tmp_path, made_up):
     assert members[0] == Member("1", "Ada Lee", "")
     assert len(members) == 5
     learners = dict.fromkeys(["adalee_1", "Bo_2", "Team A", "Zed_9"], "Canvas")
-    assert [submission_of(one, learners) for one in members] == [
+    assert [submission_of(member, learners) for member in members] == [
         *("adalee_1", "Bo_2", "Team A", "Team A", None)
     ]
     graded = made_up.graded(
-        *(passed(one) for one in learners),
+        *(passed(learner) for learner in learners),
         roster=members,
         weights=Weights([DAYS[1]], policy=Policy(points={"5": Fraction(1, 2)})),
-        downloads={one: SystemDownload("Canvas", "") for one in learners},
+        downloads={learner: SystemDownload("Canvas", "") for learner in learners},
     )
     write_roster(tmp_path / "out.csv", graded)
     rows = list(csv.DictReader((tmp_path / "out.csv").open(encoding="utf-8")))

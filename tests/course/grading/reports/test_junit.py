@@ -23,14 +23,14 @@ def test_verdicts(suites, made_up):
     """Each check is a case, and the suite counts those that failed or broke."""
     failing = made_up.learner("one", wrong=2)
     broken = made_up.learner("two", wrong=3, status="timed_out")
-    one, two = suites(made_up.graded(failing, broken))
+    first, two = suites(made_up.graded(failing, broken))
     checks = sum(len(day["checks"]) for day in failing.days)
-    assert one.get("name") == "one"
-    assert int(one.get("tests")) == len(one.findall("testcase")) == checks
-    assert (one.get("failures"), one.get("errors")) == ("2", "0")
+    assert first.get("name") == "one"
+    assert int(first.get("tests")) == len(first.findall("testcase")) == checks
+    assert (first.get("failures"), first.get("errors")) == ("2", "0")
     assert (two.get("failures"), two.get("errors")) == ("0", "3")
     assert two.find("testcase/error").get("type") == "timed_out"
-    assert one.find("testcase").get("classname") == "day01_softmax.softmax"
+    assert first.find("testcase").get("classname") == "day01_softmax.softmax"
 
 
 @pytest.mark.parametrize("status", ["not_started", "skipped"])
@@ -61,7 +61,7 @@ def test_not_graded(suites, made_up):
 def test_hostile_text(suites, made_up, hostile):
     """Names and messages stay text, and what XML forbids is written out."""
     learner = made_up.learner(hostile, wrong=1, message=hostile)
-    one, two = suites(made_up.graded(learner, made_up.learner("next")))
-    assert {element.tag for element in one.iter()} == {"testsuite", "testcase", "failure"}
-    assert one.find("testcase/failure").text == visible(shortened(hostile))
+    first, two = suites(made_up.graded(learner, made_up.learner("next")))
+    assert {element.tag for element in first.iter()} == {"testsuite", "testcase", "failure"}
+    assert first.find("testcase/failure").text == visible(shortened(hostile))
     assert two.get("name") == "next"

@@ -126,11 +126,11 @@ def test_sorting(report, made_up):
     learners.append(made_up.learner("d", wrong=1))
     page = report(made_up.graded(*learners))
     rows = [row.get("style") for row in page.all("tbody/tr") if row.get("style")]
-    places = [dict(one.split(":") for one in row.split(";")) for row in rows]
-    assert [place["--points"] for place in places] == ["4", "3", "1", "2"]
-    assert [place["--day-1"] for place in places] == ["4", "1", "3", "2"]
-    assert [place["--day-2"] for place in places] == ["4", "1", "2", "3"]
-    inputs = [one.get("id") for one in page.all("input")]
+    places = [dict(style.split(":") for style in row.split(";")) for row in rows]
+    assert [position["--points"] for position in places] == ["4", "3", "1", "2"]
+    assert [position["--day-1"] for position in places] == ["4", "1", "3", "2"]
+    assert [position["--day-2"] for position in places] == ["4", "1", "2", "3"]
+    inputs = [element.get("id") for element in page.all("input")]
     assert inputs == ["by-name", "by-points", "by-day-1", "by-day-2", "by-day-3"]
     for order in inputs[1:]:
         rule = f"#{order}:checked) tbody tr {{ order: var(--{order.removeprefix('by-')}); }}"
@@ -162,15 +162,15 @@ def test_files(report, feedback, made_up):
     learner.ignored.append(FileNote("day2_atention.py", "day02_attention.py", ""))
     learner.ignored.extend(FileNote(f"<i>{n}", "", "it was handed in again") for n in range(20))
     learner = replace(learner, ignored_count=30)
-    told = "Files: 1 used, 30 not used used x/Day1.py taken as day01_softmax.py not used"
-    told += (
+    text = "Files: 1 used, 30 not used used x/Day1.py taken as day01_softmax.py not used"
+    text += (
         " day2_atention.py is nearest to day02_attention.py not used <i>0 it was handed in again"
     )
     brief = report(made_up.graded(learner)).text()
-    assert told in brief and "<i>6" in brief and "<i>7" not in brief
+    assert text in brief and "<i>6" in brief and "<i>7" not in brief
     assert "22 more were not used." in brief
     words = feedback(made_up.graded(learner)).text()
-    assert told in words and "<i>19" in words and "9 more were not used." in words
+    assert text in words and "<i>19" in words and "9 more were not used." in words
 
 
 def test_nothing_found(report, feedback, made_up):
@@ -226,18 +226,18 @@ def test_links_lead_somewhere(report, made_up, tmp_path):
 
 def test_misconceptions(report, made_up):
     """A learner counts once for a mistake, however many checks show it, and is named."""
-    tells = {one.id: one.tell for one in load_misconceptions(DAYS[1])}
-    told = tells["not_scaled"]
+    tells = {mistake.id: mistake.tell for mistake in load_misconceptions(DAYS[1])}
+    tell = tells["not_scaled"]
     learners = [made_up.learner(name) for name in "abc"]
     for learner in learners[:2]:
         learner.days[1] = made_up.day(
-            2, wrong=5, misconception="not_scaled", message=f"{told}\nIt differs."
+            2, wrong=5, misconception="not_scaled", message=f"{tell}\nIt differs."
         )
     learners[2].days[1] = made_up.day(2, wrong=2, misconception="mask_inverted", message="x\ny")
     page = report(made_up.graded(*learners))
     words = page.text("misconceptions")
     assert "A word such as not_scaled is the name of a mistake in the results." in words
-    assert f"Day 2 · Attention 2 × not_scaled {told} a, b 1 × mask_inverted" in words
+    assert f"Day 2 · Attention 2 × not_scaled {tell} a, b 1 × mask_inverted" in words
     assert words.endswith("may be attended to. c")
     section = page.root.find(".//*[@id='misconceptions']")
     links = [link.get("href") for link in section.findall(".//a")]
@@ -267,7 +267,7 @@ def test_choices_between_files(report, made_up):
 
 def test_names_that_took_reading(report, made_up):
     """Names with more than a day's are listed with what they were taken as; and the Python is named."""
-    learner, other = (replace(made_up.learner(one), python="3.9.1") for one in "ab")
+    learner, other = (replace(made_up.learner(name), python="3.9.1") for name in "ab")
     learner.taken.append(FileNote("x/s1_day1.py", "day01_softmax.py", f"taken, {UNDERSTOOD}"))
     other.taken.append(FileNote("Day1.py", "day01_softmax.py", "taken as day01_softmax.py"))
     page = report(made_up.graded(learner, other))
@@ -292,8 +292,8 @@ def test_by_hand(report, made_up):
 
 def test_what_the_course_gives(report, made_up):
     """Who handed in the worked solution is listed; and it is said what can be seen so, and what not."""
-    given = Given("<i>a", "the worked solution", [1, 2, 3], 0.97)
-    words = report(made_up.graded(made_up.learner("a"), given=[given])).text("by-hand")
+    copy = Given("<i>a", "the worked solution", [1, 2, 3], 0.97)
+    words = report(made_up.graded(made_up.learner("a"), given=[copy])).text("by-hand")
     assert "97% <i>a and the worked solution days 1–3" in words
     words = report(made_up.graded(made_up.learner("a"))).text("by-hand")
     assert "No submission is the same as, or close to, the worked solution or the stub." in words
@@ -310,8 +310,8 @@ def test_not_loaded(report, feedback, made_up):
             check.update(message=f"{day['stem']}.py {why}", seconds=0.0)
     graded = made_up.graded(learner, other)
     page = report(graded)
-    told = "a Days 1–2 The file is not UTF-8. a Day 3 day03_masks.py cannot be loaded."
-    assert page.text("not-loaded").endswith(told)
+    text = "a Days 1–2 The file is not UTF-8. a Day 3 day03_masks.py cannot be loaded."
+    assert page.text("not-loaded").endswith(text)
     assert "not passed. 1 b 1 ½ Behind" in page.text("stuck")
     assert [cell.get("class") for cell in page.all("tbody/tr/td")[1:4]] == ["not_loaded"] * 3
     words = feedback(graded).text()
@@ -340,12 +340,12 @@ def test_slowest(report, made_up):
 def test_several_mistakes(feedback, made_up, order):
     """Several mistakes at once have lines of their own, and are told once, in whatever order they come."""
     learner = made_up.learner("a", wrong=2, misconception="one, two")
-    for check, told in zip(
+    for check, bullets in zip(
         learner.days[0]["checks"],
         ["• one: A. • two: B.", "• two: B. • one: A."][::order],
         strict=False,
     ):
-        check["message"] = f"Two things at once. {told}\nIt differs."
+        check["message"] = f"Two things at once. {bullets}\nIt differs."
     page = feedback(made_up.graded(learner))
     [box] = [one for one in page.all("div") if one.get("class") == "told"]
     assert "".join(box.itertext()).endswith("Two things at once.\n• one: A.\n• two: B.")
@@ -414,9 +414,9 @@ def test_feedback_tells_only_what_is_the_learners(feedback, made_up):
     """The page to hand out knows no seed, no other learner, no review, and nothing of the machine."""
     learner = made_up.learner("Ada", wrong=1, message="It sums to 2.")
     learner.review.append(Shortcut(1, 7, "torch.nn.functional.softmax"))
-    others = [made_up.learner("Grace"), made_up.fault("Alan", "No space left.")]
+    rest = [made_up.learner("Grace"), made_up.fault("Alan", "No space left.")]
     run = {"alike": [Alike(["Ada", "Grace"], [1], [], 0.9)], "lacking": ["There is no cgroup."]}
-    page = feedback(made_up.graded(learner, *others, **run))
+    page = feedback(made_up.graded(learner, *rest, **run))
     assert "Ada" in page.text() and "It sums to 2." in page.text()
     for secret in ("8235113", "Grace", "Alan", "functional.softmax", "No space left", "cgroup"):
         assert secret not in page.source
@@ -449,19 +449,19 @@ def test_hostile_text(request, made_up, hostile, kind):
         learner.review.append(Shortcut(1, 1, text))
         learner.taken.append(FileNote(text, "day01_softmax.py", text))
         learner.ignored.append(FileNote(text, "day02_attention.py", text))
-        others = made_up.refused(name, text), made_up.fault(name, text), made_up.nothing(name, text)
-        found = {
+        rest = made_up.refused(name, text), made_up.fault(name, text), made_up.nothing(name, text)
+        changes = {
             "alike": [Alike([name, name], [1], [1], 0.9)],
             "given": [Given(name, "x", [1], 0.9)],
         }
-        return read(made_up.graded(learner, *others, lacking=[text], **found))
+        return read(made_up.graded(learner, *rest, lacking=[text], **changes))
 
-    found = page(hostile, hostile)
+    hostile_page = page(hostile, hostile)
     plain = page("name", "text")
-    assert [e.tag for e in found.root.iter()] == [e.tag for e in plain.root.iter()]
-    assert [name for name, _ in found.attributes] == [name for name, _ in plain.attributes]
-    assert not set(found.source) & set("\x00\x07\x1b\r\x85\u2028\u202e\u2066\ufffe")
-    assert str(7 * 191) not in found.source
+    assert [e.tag for e in hostile_page.root.iter()] == [e.tag for e in plain.root.iter()]
+    assert [name for name, _ in hostile_page.attributes] == [name for name, _ in plain.attributes]
+    assert not set(hostile_page.source) & set("\x00\x07\x1b\r\x85\u2028\u202e\u2066\ufffe")
+    assert str(7 * 191) not in hostile_page.source
 
 
 @pytest.mark.parametrize("kind", ["report", "feedback"])

@@ -13,26 +13,26 @@ def returned(tmp_path, made_up):
 
     def write(*learners, **downloads):
         class_ = made_up.graded(*learners, downloads=downloads)
-        found = {}
+        result = {}
         for path, without in write_reports(tmp_path, class_):
             with zipfile.ZipFile(path) as archive:
                 pages = {name: archive.read(name) for name in archive.namelist()}
-            found[path.name] = (pages, without)
-        return found
+            result[path.name] = (pages, without)
+        return result
 
     return write
 
 
 def test_each_system_has_its_own(returned, made_up, tmp_path):
     """A page lies in the zip of the system from which its submission came, as it lies in `feedback`."""
-    found = returned(
+    zips = returned(
         *map(made_up.learner, ("a", "b", "c")),
         a=SystemDownload("Canvas", "a_1_2_feedback.html"),
         b=SystemDownload("Moodle", "b_1_assignsubmission_file/feedback.html"),
         c=SystemDownload("", ""),
     )
     pages = {name: (tmp_path / "feedback" / f"{name}.html").read_bytes() for name in "ab"}
-    assert found == {
+    assert zips == {
         "feedback_canvas.zip": ({"a_1_2_feedback.html": pages["a"]}, []),
         "feedback_moodle.zip": ({"b_1_assignsubmission_file/feedback.html": pages["b"]}, []),
     }
@@ -40,14 +40,14 @@ def test_each_system_has_its_own(returned, made_up, tmp_path):
 
 def test_who_gets_nothing_back(returned, made_up):
     """Who cannot be handed anything is named; where the grader failed there is nothing to hand back."""
-    found = returned(
+    zips = returned(
         *(made_up.learner("a"), made_up.learner("b"), made_up.refused("c"), made_up.fault("d")),
         a=SystemDownload("Moodle", ""),
         b=SystemDownload("Moodle", "caf\udce9_1_assignsubmission_file/feedback.html"),
         c=SystemDownload("Moodle", "c_3_assignsubmission_file/feedback.html"),
         d=SystemDownload("Moodle", "d_4_assignsubmission_file/feedback.html"),
     )
-    pages, without = found["feedback_moodle.zip"]
+    pages, without = zips["feedback_moodle.zip"]
     assert list(pages) == ["c_3_assignsubmission_file/feedback.html"]
     assert without == ["a", "b"]
 
@@ -59,7 +59,7 @@ def test_a_folder_of_folders_is_handed_back_by_hand(returned, made_up):
 
 def test_what_may_be_anothers_is_in_no_gradebook(returned, made_up, tmp_path):
     """A submission of which it is not clear whose it is is named, and read in by no other system."""
-    found = returned(
+    zips = returned(
         made_up.learner("a_12"),
         made_up.learner("unclear: a_12_3_b_4_5_x.zip"),
         **{
@@ -67,7 +67,7 @@ def test_what_may_be_anothers_is_in_no_gradebook(returned, made_up, tmp_path):
             "unclear: a_12_3_b_4_5_x.zip": SystemDownload("Canvas", "", ("a_12", "a_12_3_b_4")),
         },
     )
-    assert found["feedback_canvas.zip"][1] == []
+    assert zips["feedback_canvas.zip"][1] == []
     for table in ("canvas", "moodle", "nbgrader"):
         text = (tmp_path / f"{table}.csv").read_text(encoding="utf-8")
         assert ("unclear" in text, "a" in text) == (False, True)

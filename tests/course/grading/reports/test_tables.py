@@ -30,7 +30,7 @@ VERSION = platform.python_version()
 
 
 def from_system(system, *learners):
-    return {one.learner: SystemDownload(system, "") for one in learners}
+    return {learner.learner: SystemDownload(system, "") for learner in learners}
 
 
 OLD_COLUMNS = [
@@ -46,8 +46,8 @@ def test_grades(tables, made_up):
     learners = [made_up.learner("right"), made_up.learner("half", wrong=1, beyond=1)]
     for day in learners[1].days[:2]:
         day["handed_in"] = False
-    others = made_up.refused("bomb"), made_up.nothing("pdf"), made_up.fault("unlucky")
-    graded = made_up.graded(learners[0], replace(learners[1], late=True), *others)
+    rest = made_up.refused("bomb"), made_up.nothing("pdf"), made_up.fault("unlucky")
+    graded = made_up.graded(learners[0], replace(learners[1], late=True), *rest)
     assert tables(graded, "grades.csv") == [
         [*OLD_COLUMNS, "late", "not_handed_in", "python"],
         ["right", "graded", "3", "3", "1", "1", "1", "3", "1 2 3", "", "", VERSION],
