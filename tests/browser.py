@@ -89,7 +89,9 @@ def visit(
     page.on("pageerror", lambda error: faults.append(f"exception: {error}"))
     page.on(
         "console",
-        lambda said: faults.append(f"console: {said.text}") if said.type == "error" else None,
+        lambda message: (
+            faults.append(f"console: {message.text}") if message.type == "error" else None
+        ),
     )
     # A picture that was still on its way when the next page was opened is aborted: that is no fault.
     page.on(
@@ -137,10 +139,10 @@ def barriers(page: sync_api.Page) -> list[str]:
     """What axe-core finds on the page that keeps people out: its serious and critical faults."""
     # It would fetch stylesheets once more to see their @media rules, and those that they import wrongly.
     options = {"resultTypes": ["violations"], "preload": False}
-    found = axe.Axe().run(page, options=options).response["violations"]
+    violations = axe.Axe().run(page, options=options).response["violations"]
     return [
         f"{fault['id']} ({fault['impact']}): {_short(node['html'])}"
-        for fault in found
+        for fault in violations
         if fault["impact"] in GRAVE
         for node in fault["nodes"]
     ]

@@ -56,7 +56,9 @@ def fill(class_: Class, port: int) -> dict[str, dict[int, Misconception]]:
     for number in range(THIRD):
         class_.add(f"right-{number:02d}", everything)
     for learner, wrong in mistakes.items():
-        class_.add(learner, everything | {n: with_mistake(n, one) for n, one in wrong.items()})
+        class_.add(
+            learner, everything | {n: with_mistake(n, mistake) for n, mistake in wrong.items()}
+        )
     for kind in HOSTILE:
         class_.add_kind(kind, port)
     return mistakes
@@ -66,8 +68,8 @@ def mistaken() -> Iterator[tuple[str, dict[int, Misconception]]]:
     """Forty learners with one to five known mistakes each, every day's in turn."""
     for number in range(THIRD):
         days = [READY[(number * 5 + step) % len(READY)] for step in range(1 + number % 5)]
-        known = {day.number: load_misconceptions(day) for day in days}
-        yield f"mistaken-{number:02d}", {n: all_[number % len(all_)] for n, all_ in known.items()}
+        by_day = {day.number: load_misconceptions(day) for day in days}
+        yield f"mistaken-{number:02d}", {n: all_[number % len(all_)] for n, all_ in by_day.items()}
 
 
 def with_mistake(number: int, mistake: Misconception) -> str:
@@ -89,8 +91,8 @@ def grade(class_: Class) -> None:
         ended = "killed" if class_.returncode == -signal.SIGKILL else f"exit {class_.returncode}"
         print(f"{ended}, {len(after)} results, {time.monotonic() - started:.0f} s", flush=True)
         assert {name: after[name] for name in before} == before, "a finished result has changed"
-    kept = class_.printed.count("graded before")
-    print(f"{kept} of the last command's had been graded before it was killed")
+    reused = class_.printed.count("graded before")
+    print(f"{reused} of the last command's had been graded before it was killed")
 
 
 def differences(class_: Class, mistakes: dict[str, dict[int, Misconception]]) -> Iterator[str]:

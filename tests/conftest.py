@@ -47,9 +47,9 @@ def pytest_configure(config):
 
 def pytest_ignore_collect(collection_path, config):
     """Hidden checks are no tests: of two days, for the plugin, unless they are asked for."""
-    asked = any("days" in Path(one.partition("::")[0]).parts for one in config.args)
+    requested = any("days" in Path(argument.partition("::")[0]).parts for argument in config.args)
     day = re.match(r"test_(day\d\d)_", collection_path.name)
-    return True if day and day[1] not in ("day02", "day08") and not asked else None
+    return True if day and day[1] not in ("day02", "day08") and not requested else None
 
 
 def pytest_runtest_logreport(report):
@@ -72,8 +72,8 @@ def pytest_collection_modifyitems(items):
 
 def _place(item):
     file = item.nodeid.partition("::")[0]
-    place = LONGEST.index(file) if file in LONGEST else len(LONGEST)
-    return not file.endswith(".ipynb"), place
+    position = LONGEST.index(file) if file in LONGEST else len(LONGEST)
+    return not file.endswith(".ipynb"), position
 
 
 @pytest.hookimpl(optionalhook=True)  # a learner has no pytest-xdist

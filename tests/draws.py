@@ -51,12 +51,12 @@ def main(arguments: list[str]) -> int:
     first = 0 if arguments else secrets.randbelow(2**31)
     seeds = range(first, first + int(next(iter(arguments), FRESH)))
     days = list(map(int, arguments[1:])) or [day.number for day in DAYS if day.ready]
-    found = 0
+    count = 0
     with multiprocessing.get_context("spawn").Pool(min(cores(), len(days))) as pool:
         for day, lines in pool.imap_unordered(functools.partial(_faults, seeds), days):
             print(f"day {day}: {len(seeds)} seeds from {first} on", *lines, sep="\n", flush=True)
-            found += len(lines)
-    return int(found > 0)
+            count += len(lines)
+    return int(count > 0)
 
 
 if __name__ == "__main__":

@@ -96,18 +96,18 @@ class Mutant:
 @functools.cache
 def _listed() -> dict[str, list[tuple[str, str, str]]]:
     """The listed survivors by day and definition, such as `8 attention`: reason, find, put."""
-    found: dict[str, list[tuple[str, str, str]]] = {}
+    survivors: dict[str, list[tuple[str, str, str]]] = {}
     where = reason = ""
     for line in EQUIVALENT.read_text(encoding="utf-8").splitlines():
         text = line.strip()
         if line.startswith("    "):
             find, _, put = text.partition(" =>")
-            found[where].append((reason, find, put.strip()))
+            survivors[where].append((reason, find, put.strip()))
         elif line.startswith("  "):
             reason = text
         else:
-            found[where := text] = []
-    return found
+            survivors[where := text] = []
+    return survivors
 
 
 def listed() -> list[str]:
@@ -124,12 +124,12 @@ def listed_of(day: Day) -> dict[str, int]:
 @functools.cache
 def _equivalent(day: Day, definition: str) -> dict[str, str]:
     """The syntax of a definition's known equivalents, each with the reason."""
-    found = {}
+    equivalents = {}
     for reason, find, put in _listed().get(f"{day.number} {definition}", ()):
         draft = Draft(definition_text(day, definition))
         draft.edit(find, put)
-        found[ast.dump(draft.tree)] = reason
-    return found
+        equivalents[ast.dump(draft.tree)] = reason
+    return equivalents
 
 
 def mutants(day: Day) -> Iterator[Mutant]:
@@ -262,8 +262,12 @@ def _change_call(node: ast.Call, change: int) -> None:
 
 def _left_out(node: ast.Call) -> list[tuple[list[Any], int]]:
     """The arguments of a call that can be left out, each as a list and its index; devices stay."""
-    named = [(node.keywords, i) for i, one in enumerate(node.keywords) if one.arg != "device"]
-    return named + [(node.args, i) for i, one in enumerate(node.args) if not _is_device(one)]
+    named = [
+        (node.keywords, i) for i, keyword in enumerate(node.keywords) if keyword.arg != "device"
+    ]
+    return named + [
+        (node.args, i) for i, argument in enumerate(node.args) if not _is_device(argument)
+    ]
 
 
 def _is_device(node: ast.expr) -> bool:
@@ -330,7 +334,7 @@ def run(chosen: list[Mutant]) -> list[Mutant]:
 
 def main() -> int:
     """Run all mutants of the days asked for, and report."""
-    days = [find_day(asked) for asked in sys.argv[1:]] or [day for day in DAYS if day.ready]
+    days = [find_day(name) for name in sys.argv[1:]] or [day for day in DAYS if day.ready]
     everything, caught, unexplained = 0, 0, 0
     for day in days:
         chosen = list(mutants(day))

@@ -77,13 +77,13 @@ PARTS: dict[str, Commands] = {
 }
 
 
-def main(asked: list[str]) -> int:
+def main(names: list[str]) -> int:
     """Run the parts that are asked for. Returns 1 if a command failed, 2 if there is no such part."""
-    if unknown := set(asked) - PARTS.keys():
+    if unknown := set(names) - PARTS.keys():
         print(f"PART must be one of {', '.join(PARTS)}, got {', '.join(sorted(unknown))}")
         return 2
     failed, seconds = [], {}
-    for part in asked or PARTS:
+    for part in names or PARTS:
         before = cpu_seconds()
         failed += [name for name, command in PARTS[part].items() if not passes(name, command)]
         seconds[part] = cpu_seconds() - before
@@ -120,10 +120,10 @@ def tree() -> str:
         how = {"cwd": ROOT, "env": os.environ | {"GIT_INDEX_FILE": f"{folder}/index"}}
         try:
             subprocess.run(["git", "add", "--all"], check=True, **how)
-            written = subprocess.run(["git", "write-tree"], check=True, capture_output=True, **how)
+            hashed = subprocess.run(["git", "write-tree"], check=True, capture_output=True, **how)
         except (OSError, subprocess.CalledProcessError):
             return ""
-        return written.stdout.decode().strip()
+        return hashed.stdout.decode().strip()
 
 
 if __name__ == "__main__":

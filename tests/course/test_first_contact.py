@@ -162,7 +162,7 @@ def test_what_cannot_be_installed_stops_it(make_start, fails):
 
 
 @pytest.mark.parametrize(
-    ("settings", "asked"),
+    ("settings", "expected"),
     [
         ({}, ""),
         ({"INDEX_OF_PIP": "https://file"}, "https://file"),
@@ -192,7 +192,7 @@ def torch_calls(calls):
     reason="on Linux without an NVIDIA driver",
 )
 @pytest.mark.parametrize(
-    ("driver", "fails", "asked"),
+    ("driver", "fails", "expected"),
     [
         (False, "nothing", ["cpu"]),
         (False, "*whl/cpu*", ["cpu", "usual"]),

@@ -86,7 +86,7 @@ def test_what_is_right_in_practice_passes_the_core(number, definition, put):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("number", "case", "told"),
+    ("number", "case", "expected"),
     [
         ("5", "day05_positions_as_tensor2tensor", {"halves_concatenated", "last_exponent_is_one"}),
         ("16", "day16_label_smoothing_of_torch", {"cross_entropy_of_torch"}),

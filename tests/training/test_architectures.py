@@ -47,12 +47,12 @@ def made(settings, languages=PAIR):
 @pytest.mark.parametrize("smoothing", [0.0, 0.1, 0.7])
 def test_smoothing_is_the_reference_s_with_its_gradients(smoothing):
     scores = torch.randn(9, 13, dtype=torch.float64, requires_grad=True)
-    wanted = torch.randint(0, 13, (9,))
-    wanted[:2] = 0
+    targets = torch.randint(0, 13, (9,))
+    targets[:2] = 0
     log_probs = scores.log_softmax(-1)
-    plain = torch.nn.functional.nll_loss(log_probs, wanted, ignore_index=0, reduction="sum")
-    ours = smoothed(plain, log_probs, wanted, smoothing)
-    reference = implementation.LabelSmoothing(13, 0, smoothing)(log_probs, wanted)
+    plain = torch.nn.functional.nll_loss(log_probs, targets, ignore_index=0, reduction="sum")
+    ours = smoothed(plain, log_probs, targets, smoothing)
+    reference = implementation.LabelSmoothing(13, 0, smoothing)(log_probs, targets)
     torch.testing.assert_close(ours, reference, rtol=1e-12, atol=1e-12)
     (mine,) = torch.autograd.grad(ours, scores, retain_graph=True)
     (theirs,) = torch.autograd.grad(reference, scores)
@@ -65,9 +65,9 @@ def test_the_objective_is_the_reference_s_loss_on_the_reference_s_model():
     summed, plain = Objective(model, 0.1)(source, target)
     batch = implementation.Batch(source, target)
     log_probs = model.generator(model(batch.src, batch.tgt, batch.src_mask, batch.tgt_mask))
-    flat, wanted = log_probs.flatten(0, 1), batch.tgt_y.flatten()
-    torch.testing.assert_close(summed, implementation.LabelSmoothing(13, 0, 0.1)(flat, wanted))
-    torch.testing.assert_close(plain, implementation.LabelSmoothing(13, 0, 0.0)(flat, wanted))
+    flat, targets = log_probs.flatten(0, 1), batch.tgt_y.flatten()
+    torch.testing.assert_close(summed, implementation.LabelSmoothing(13, 0, 0.1)(flat, targets))
+    torch.testing.assert_close(plain, implementation.LabelSmoothing(13, 0, 0.0)(flat, targets))
 
 
 def test_a_language_model_counts_every_token():
@@ -100,10 +100,10 @@ def test_a_language_model_does_not_look_ahead(kind):
 
 def test_layers_start_different_and_matrices_xavier():
     model = made(small("shakespeare", layers=2, d_model=64, d_ff=256), ALONE)
-    one, other = (layer.feed_forward.w_1.weight for layer in model.decoder.layers)
-    assert not torch.equal(one, other)
-    assert one.abs().max() <= (6 / (64 + 256)) ** 0.5
-    assert one.abs().max() > 0.95 * (6 / (64 + 256)) ** 0.5
+    first, other = (layer.feed_forward.w_1.weight for layer in model.decoder.layers)
+    assert not torch.equal(first, other)
+    assert first.abs().max() <= (6 / (64 + 256)) ** 0.5
+    assert first.abs().max() > 0.95 * (6 / (64 + 256)) ** 0.5
 
 
 def test_tied_weights_are_one():
@@ -143,10 +143,10 @@ def test_gpt_and_llama_are_the_variants():
         assert isinstance(model, model_class)
         plain, _ = Objective(model, 0.0)(None, target)
         logits = model_class.forward(model, target[:, :-1])
-        wanted = torch.nn.functional.cross_entropy(
+        expected = torch.nn.functional.cross_entropy(
             logits.flatten(0, 1), target[:, 1:].flatten(), reduction="sum"
         )
-        torch.testing.assert_close(plain, wanted, rtol=1e-12, atol=1e-12)
+        torch.testing.assert_close(plain, expected, rtol=1e-12, atol=1e-12)
         config = model.config
         assert (config.vocab, config.context, config.n_layers) == (len(WORDS), 64, 2)
         assert (config.n_heads, config.d_model, config.d_ff) == (2, 16, 32)
@@ -181,13 +181,13 @@ def test_fused_attention_and_attention_that_is_looked_at_agree():
 
 def test_weights_go_from_model_to_model():
     settings = small("text")
-    one = made(settings, ALONE)
+    first = made(settings, ALONE)
     torch.manual_seed(9)
     other = build(settings, ALONE).double().eval()
     tokens = torch.randint(0, 13, (2, 5))
-    assert not torch.equal(one(tokens), other(tokens))
-    put_weights(other, weights_of(one))
-    assert torch.equal(one(tokens), other(tokens))
+    assert not torch.equal(first(tokens), other(tokens))
+    put_weights(other, weights_of(first))
+    assert torch.equal(first(tokens), other(tokens))
 
 
 def test_weights_of_another_model_are_refused():

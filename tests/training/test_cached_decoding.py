@@ -49,10 +49,10 @@ def sources():
 def test_greedy_answers_are_the_same(norm):
     settings, model = encoder_decoder(norm)
     src, mask = sources()
-    wanted = greedy_decode(model, src, mask, LONGEST, 1, 2)
+    expected = greedy_decode(model, src, mask, LONGEST, 1, 2)
     cached = CachedEncoderDecoder(model, settings, LONGEST)
-    assert torch.equal(greedy_decode(cached, src, mask, LONGEST, 1, 2), wanted)
-    assert len({tuple(row) for row in wanted.tolist()}) > 2
+    assert torch.equal(greedy_decode(cached, src, mask, LONGEST, 1, 2), expected)
+    assert len({tuple(row) for row in expected.tolist()}) > 2
 
 
 @pytest.mark.parametrize("beam", [2, 5])
@@ -63,17 +63,17 @@ def test_beams_that_change_places_keep_their_pasts(norm, beam):
     changes = []
 
     class Watched(CachedEncoderDecoder):
-        def _parents(self, seen, tgt):
-            parents = super()._parents(seen, tgt)
-            assert torch.equal(seen[parents], tgt[:, : seen.size(1)])
+        def _parents(self, previous, tgt):
+            parents = super()._parents(previous, tgt)
+            assert torch.equal(previous[parents], tgt[:, : previous.size(1)])
             assert torch.equal(parents // beam, torch.arange(len(tgt)) // beam)
             changes.append(not torch.equal(parents, torch.arange(len(tgt))))
             return parents
 
     for alpha in (0.0, 0.6):
-        wanted = beam_search(model, src, mask, LONGEST, 1, 2, beam, alpha)
+        expected = beam_search(model, src, mask, LONGEST, 1, 2, beam, alpha)
         cached = Watched(model, settings, LONGEST, beam)
-        assert torch.equal(beam_search(cached, src, mask, LONGEST, 1, 2, beam, alpha), wanted)
+        assert torch.equal(beam_search(cached, src, mask, LONGEST, 1, 2, beam, alpha), expected)
     assert sum(changes) > 3
 
 
@@ -83,26 +83,26 @@ def test_states_are_the_same_to_rounding(norm):
     src, mask = sources()
     tgt = torch.randint(3, len(WORDS), (5, 9))
     memory = model.encode(src, mask)
-    wanted = model.decode(memory, mask, tgt, subsequent_mask(9))
+    expected = model.decode(memory, mask, tgt, subsequent_mask(9))
     cached = CachedEncoderDecoder(model, settings, 9)
-    found = [cached.decode(memory, mask, tgt[:, :end], None) for end in (1, 2, 6, 9)]
-    torch.testing.assert_close(torch.cat(found, dim=1), wanted, rtol=1e-12, atol=1e-12)
+    chunks = [cached.decode(memory, mask, tgt[:, :end], None) for end in (1, 2, 6, 9)]
+    torch.testing.assert_close(torch.cat(chunks, dim=1), expected, rtol=1e-12, atol=1e-12)
 
 
 def test_the_source_is_projected_once_and_each_token_once():
     settings, model = encoder_decoder("post")
     src, mask = sources()
-    seen = {"src_attn": 0, "self_attn": 0}
-    for name in seen:
+    projected = {"src_attn": 0, "self_attn": 0}
+    for name in projected:
         projection = getattr(model.decoder.layers[0], name).w_k
 
         def count(module, inputs, output, name=name):
-            seen[name] += inputs[0].size(1)
+            projected[name] += inputs[0].size(1)
 
         projection.register_forward_hook(count)
     cached = CachedEncoderDecoder(model, settings, LONGEST)
     tokens = greedy_decode(cached, src, mask, LONGEST, 1)
-    assert seen == {"src_attn": src.size(1), "self_attn": tokens.size(1) - 1}
+    assert projected == {"src_attn": src.size(1), "self_attn": tokens.size(1) - 1}
 
 
 # --- Language -------------------------------------------------------------------------------------
@@ -117,10 +117,10 @@ def test_a_text_is_read_on_as_it_is_read_at_once(how):
     ask = reader(model, settings, REFERENCES[settings.model])
     with torch.no_grad():
         for end in (3, 4, 5, 6, 7, 8, 9, 12):
-            seen = text[:, max(0, end - 7) : end]
-            wanted = model.generator(model(seen))[:, -1]
-            found = ask(seen)[:, -1].log_softmax(-1)
-            torch.testing.assert_close(found, wanted, rtol=1e-12, atol=1e-12)
+            tokens = text[:, max(0, end - 7) : end]
+            expected = model.generator(model(tokens))[:, -1]
+            actual = ask(tokens)[:, -1].log_softmax(-1)
+            torch.testing.assert_close(actual, expected, rtol=1e-12, atol=1e-12)
 
 
 def test_parts_of_a_learner_are_asked_as_they_were_written():

@@ -42,9 +42,9 @@ def test_a_template_makes_the_text_that_transformers_makes():
     {% if tools is not none or documents is not none %}{{ tools }}{% endif %}
     {%- if add_generation_prompt %}a: {{ eos_token }}{% endif %}"""
     talk = [{"role": "system", "content": "x"}, *HI, {"role": "assistant", "content": " é "}]
-    wanted = theirs.apply_chat_template(talk, tokenize=False, add_generation_prompt=True)
-    assert rendered(theirs.chat_template, talk, MARKS) == wanted
-    assert "<b>" in wanted and '"x"' not in wanted
+    expected = theirs.apply_chat_template(talk, tokenize=False, add_generation_prompt=True)
+    assert rendered(theirs.chat_template, talk, MARKS) == expected
+    assert "<b>" in expected and '"x"' not in expected
 
 
 @pytest.mark.parametrize(
@@ -98,7 +98,7 @@ def test_a_reply_continues_the_rendered_conversation(file):
 
 def test_a_reply_that_was_stopped_leaves_no_half_read_text(file):
     ours = Pretrained.load(file, "cpu")
-    wanted = "".join(ours.reply(HI, 9, LIKELIEST))
+    expected = "".join(ours.reply(HI, 9, LIKELIEST))
     layer = ours.model.blocks[1]
     forward, calls = layer.forward, []
 
@@ -111,7 +111,7 @@ def test_a_reply_that_was_stopped_leaves_no_half_read_text(file):
     layer.forward = interrupted
     with pytest.raises(KeyboardInterrupt):
         list(ours.reply([{"role": "user", "content": "other"}], 9, LIKELIEST))
-    assert "".join(ours.reply(HI, 9, LIKELIEST)) == wanted
+    assert "".join(ours.reply(HI, 9, LIKELIEST)) == expected
 
 
 def test_a_conversation_that_does_not_fit_is_too_long(file):
@@ -156,15 +156,15 @@ class Parrot:
     def reply(self, messages, tokens, drawing):
         if len(messages) > self.most:
             raise TooLong("does not fit")
-        self.asked.append(([one["content"] for one in messages], drawing))
+        self.asked.append(([message["content"] for message in messages], drawing))
         return iter([messages[-1]["content"][:1], messages[-1]["content"][1:]])
 
 
 def chat_of(speaker, **how):
-    written = []
+    printed = []
     console = Console(width=200, record=True, quiet=False, file=io.StringIO(),
                       theme=display.THEME)  # fmt: skip
-    return ChatSession(speaker, Sampling(), 9, console, written.append, **how), written, console
+    return ChatSession(speaker, Sampling(), 9, console, printed.append, **how), printed, console
 
 
 def hear_all(chat, *lines):
@@ -181,12 +181,12 @@ def hear_all(chat, *lines):
 
 def test_a_conversation_has_a_history_until_it_is_reset():
     parrot = Parrot()
-    chat, said, _ = chat_of(parrot, system="Be kind.")
+    chat, printed, _ = chat_of(parrot, system="Be kind.")
     hear_all(chat, "one", "  ", "two", "/reset", "three", KeyboardInterrupt, "/exit", "never")
-    assert [asked for asked, _ in parrot.asked] == [
+    assert [contents for contents, _ in parrot.asked] == [
         ["Be kind.", "one"], ["Be kind.", "one", "one", "two"], ["Be kind.", "three"],
     ]  # fmt: skip
-    assert "".join(said) == "one\ntwo\nthree\n"
+    assert "".join(printed) == "one\ntwo\nthree\n"
     assert [drawing.seed for _, drawing in parrot.asked] == [0, 1, 2]
 
 
@@ -195,10 +195,10 @@ def test_the_temperature_changes_and_what_is_no_command_is_told():
     chat, _, console = chat_of(parrot)
     hear_all(chat, "/temperature 0.25", "x", "/temperature warm", "/temperature -1", "/what")
     assert [drawing.temperature for _, drawing in parrot.asked] == [0.25]
-    told = console.export_text()
-    assert "/temperature must be a number such as 0.7, got 'warm'" in told
-    assert "temperature must be a number of at least 0" in told
-    assert "/reset starts a new conversation" in told
+    output = console.export_text()
+    assert "/temperature must be a number such as 0.7, got 'warm'" in output
+    assert "temperature must be a number of at least 0" in output
+    assert "/reset starts a new conversation" in output
 
 
 def test_a_stopped_reply_is_kept_as_far_as_it_came():
@@ -210,9 +210,9 @@ def test_a_stopped_reply_is_kept_as_far_as_it_came():
             yield "!"
 
     parrot = Stopped()
-    chat, said, _ = chat_of(parrot)
+    chat, printed, _ = chat_of(parrot)
     hear_all(chat, "stop", "on")
-    assert "".join(said) == "stop …\non!\n"
+    assert "".join(printed) == "stop …\non!\n"
     assert parrot.asked[1][0] == ["stop", "stop", "on"]
 
 
@@ -222,9 +222,9 @@ def test_a_full_context_drops_the_oldest_messages_and_says_so():
     hear_all(chat, "1", "2", "3")
     assert parrot.asked[-1][0] == ["s", "2", "2", "3"]
     assert "context is full: the oldest messages are dropped" in console.export_text()
-    chat, said, console = chat_of(Parrot(most=0))
+    chat, printed, console = chat_of(Parrot(most=0))
     hear_all(chat, "1")
-    assert (said, "does not fit" in console.export_text()) == ([], True)
+    assert (printed, "does not fit" in console.export_text()) == ([], True)
 
 
 def test_the_command_holds_a_conversation(file, course):

@@ -26,10 +26,10 @@ SECOND = TrainingState({"weights.a": torch.ones(5)}, {"step": 2, "best": None, "
 
 def test_a_state_comes_back(tmp_path):
     write_state(tmp_path / "last.state", FIRST)
-    found = read_state(tmp_path / "last.state")
-    assert found.facts == FIRST.facts
-    assert found.tensors.keys() == FIRST.tensors.keys()
-    assert all(torch.equal(found.tensors[name], FIRST.tensors[name]) for name in FIRST.tensors)
+    state = read_state(tmp_path / "last.state")
+    assert state.facts == FIRST.facts
+    assert state.tensors.keys() == FIRST.tensors.keys()
+    assert all(torch.equal(state.tensors[name], FIRST.tensors[name]) for name in FIRST.tensors)
 
 
 def test_the_state_before_the_last_is_kept(tmp_path):
@@ -40,12 +40,12 @@ def test_the_state_before_the_last_is_kept(tmp_path):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["last.state", "previous.state"]
 
 
-@pytest.mark.parametrize("place", [0, 30, 80, 100, -1])
-def test_a_single_wrong_byte_is_noticed(place, tmp_path):
+@pytest.mark.parametrize("position", [0, 30, 80, 100, -1])
+def test_a_single_wrong_byte_is_noticed(position, tmp_path):
     path = tmp_path / "last.state"
     write_state(path, FIRST)
     body = bytearray(path.read_bytes())
-    body[place] ^= 1
+    body[position] ^= 1
     path.write_bytes(body)
     with pytest.raises(Damaged, match=r"last\.state is damaged"):
         read_state(path)
@@ -71,7 +71,7 @@ def test_a_full_disk_leaves_what_was_there(tmp_path, monkeypatch):
     with pytest.raises(OSError, match="No space left"):
         write_state(path, SECOND)
     assert read_state(path).facts == FIRST.facts
-    assert [one.name for one in tmp_path.iterdir()] == ["last.state"]
+    assert [file.name for file in tmp_path.iterdir()] == ["last.state"]
 
 
 def test_a_device_that_is_really_full_raises(tmp_path):
@@ -85,8 +85,8 @@ def test_a_device_that_is_really_full_raises(tmp_path):
 def test_weights_come_back_shared_ones_too(tmp_path):
     table = torch.randn(4, 3)
     write_weights(tmp_path / "w", {"a": table, "b": table.T})
-    found = read_weights(tmp_path / "w")
-    assert torch.equal(found["a"], table) and torch.equal(found["b"], table.T)
+    weights = read_weights(tmp_path / "w")
+    assert torch.equal(weights["a"], table) and torch.equal(weights["b"], table.T)
 
 
 def test_damaged_weights_are_refused(tmp_path):

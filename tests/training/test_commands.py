@@ -55,11 +55,15 @@ def test_a_model_is_trained_measured_and_used(course_here, tmp_path):
         assert path.stat().st_size > 0
 
     measured = course_here("evaluate", "mine", "--json")
-    found = json.loads(measured.stdout)
-    assert {"loss", "perplexity", "exact_match", "bleu", "signature"} <= found.keys()
-    assert found["bleu"] is None and 0 <= found["exact_match"] <= 1 and found["sequences"] == 1000
+    results = json.loads(measured.stdout)
+    assert {"loss", "perplexity", "exact_match", "bleu", "signature"} <= results.keys()
+    assert (
+        results["bleu"] is None
+        and 0 <= results["exact_match"] <= 1
+        and results["sequences"] == 1000
+    )
     other = json.loads(course_here("evaluate", "mine", "--json", "--split", "validation").stdout)
-    assert other["sequences"] == 500 and other["loss"] != found["loss"]
+    assert other["sequences"] == 500 and other["loss"] != results["loss"]
 
     # Of what Python takes for the end of a line, only a newline is one.
     (tmp_path / "lines").write_bytes("1 2 3\r\n4 5\u20286\x0c7\n".encode())
@@ -67,8 +71,8 @@ def test_a_model_is_trained_measured_and_used(course_here, tmp_path):
     assert [len(line.split()) for line in from_file] == [3, 4]
     assert course_here("translate", "mine", "1 2 3").stdout.splitlines() == from_file[:1]
 
-    drawn = course_here("attention", "mine", "1 2 3 4", "--out", "picture.png")
-    assert drawn.stdout.strip() == "picture.png" and (tmp_path / "picture.png").exists()
+    attention = course_here("attention", "mine", "1 2 3 4", "--out", "picture.png")
+    assert attention.stdout.strip() == "picture.png" and (tmp_path / "picture.png").exists()
 
     again = course_here("train", "sorting", "--out", "mine")
     assert again.exit_code == 2 and "already contains a run" in again.stderr
@@ -103,11 +107,13 @@ def test_a_text_is_learned_and_gone_on_with(course_here, tmp_path):
         "--temperature",
         0.8,
     ]
-    one, same = (course_here("generate", "mine", *how, "--seed", 4) for _ in range(2))
-    assert one.exit_code == 0 and one.stdout == same.stdout and one.stdout.startswith("7 green")
+    first, same = (course_here("generate", "mine", *how, "--seed", 4) for _ in range(2))
+    assert (
+        first.exit_code == 0 and first.stdout == same.stdout and first.stdout.startswith("7 green")
+    )
     measured = course_here("evaluate", "mine", "--json")
-    found = json.loads(measured.stdout)
-    assert found["exact_match"] is None and found["split"] == "validation"
+    results = json.loads(measured.stdout)
+    assert results["exact_match"] is None and results["split"] == "validation"
     assert "Evaluating on the validation split" in measured.stderr
     assert "changed" not in measured.stderr
     (tmp_path / "poem.txt").write_text(POETRY.replace("green", "brown"), encoding="utf-8")
@@ -126,7 +132,7 @@ def test_the_data_are_found_where_training_found_them(tmp_path, monkeypatch):
         (tmp_path / name / "poem.txt").write_bytes(body)
 
     def course(*arguments):
-        return CliRunner().invoke(app, [str(one) for one in arguments])
+        return CliRunner().invoke(app, [str(argument) for argument in arguments])
 
     tiny = [*SMALL, "--set", "context=16", "--set", "vocabulary=300", "--steps", 5]
     done = course("train", "shakespeare", *tiny, "--data-dir", "data", "--out", "mine")
@@ -231,10 +237,10 @@ def test_ctrl_c_saves_and_says_how_to_go_on(tmp_path):
     )
     _wait_for(tmp_path / "mine" / "last.state", running)
     running.send_signal(signal.SIGINT)
-    said, _ = running.communicate()
+    output, _ = running.communicate()
     assert running.returncode == 130
-    step = int(re.search(r"Stopped after step (\d+), which is saved", said)[1])
-    assert "To resume: course train copy --resume mine" in said
+    step = int(re.search(r"Stopped after step (\d+), which is saved", output)[1])
+    assert "To resume: course train copy --resume mine" in output
     from training.checkpoints import read_state
 
     assert read_state(tmp_path / "mine" / "last.state").facts["progress"]["step"] == step
@@ -250,14 +256,14 @@ def test_ctrl_c_while_it_is_measured_says_how_to_measure(tmp_path):
         stderr=subprocess.STDOUT,
         text=True,
     )
-    said = ""
-    while "Evaluating on the test split" not in said:
-        said += running.stdout.readline()
+    output = ""
+    while "Evaluating on the test split" not in output:
+        output += running.stdout.readline()
     running.send_signal(signal.SIGINT)
-    said, _ = running.communicate()
-    assert running.returncode == 130 and "Traceback" not in said
-    assert "Training is complete; the evaluation was interrupted" in said
-    assert "course evaluate 'my run' --device cpu" in said
+    output, _ = running.communicate()
+    assert running.returncode == 130 and "Traceback" not in output
+    assert "Training is complete; the evaluation was interrupted" in output
+    assert "course evaluate 'my run' --device cpu" in output
 
 
 @pytest.mark.slow
@@ -273,12 +279,12 @@ def test_ctrl_c_ends_two_processes_in_a_sentence(tmp_path):
     )
     _wait_for(tmp_path / "my run" / "last.state", running)
     os.killpg(running.pid, signal.SIGINT)  # as a terminal does
-    said, _ = running.communicate()
+    output, _ = running.communicate()
     assert running.returncode == 130
-    last = said.splitlines()[-1]
+    last = output.splitlines()[-1]
     assert re.match(r"Stopped after step \d+, which is saved. To resume: course train copy", last)
     assert last.endswith("--resume 'my run' --devices 2 --device cpu")
-    assert "Traceback" not in said and "torch" not in said
+    assert "Traceback" not in output and "torch" not in output
 
 
 @pytest.mark.slow

@@ -62,7 +62,7 @@ def written(folder, home, *rows):
     folder.mkdir()
     for name in ("config.yaml", "vocabulary.json"):
         shutil.copy(home / "post" / name, folder)
-    lines = [f"{step},{at},{loss},1,{found},,1,1,1,,\n" for step, at, loss, found in rows]
+    lines = [f"{step},{at},{loss},1,{val_loss},,1,1,1,,\n" for step, at, loss, val_loss in rows]
     (folder / "metrics.csv").write_text(RECORDS + "".join(lines))
     return folder
 
@@ -73,21 +73,25 @@ def written(folder, home, *rows):
 def test_the_object_holds_what_the_metrics_do(course, home, tmp_path):
     done = course("post", "pre", "--json")
     assert done.exit_code == 0, done.output
-    found = json.loads(done.stdout)
-    assert found["settings"] == {"norm": ["post", "pre"], "seed": [0, 3]}
-    assert found["picture"] == str(tmp_path / "compare.png")
-    for one, name in zip(found["runs"], ("post", "pre"), strict=True):
+    report = json.loads(done.stdout)
+    assert report["settings"] == {"norm": ["post", "pre"], "seed": [0, 3]}
+    assert report["picture"] == str(tmp_path / "compare.png")
+    for entry, name in zip(report["runs"], ("post", "pre"), strict=True):
         rows = read_metrics(Run(home / name))
-        assert one["name"] == name and one["task"] == "text"
-        assert one["steps"] == 24 and one["tokens"] == 24 * 8 * 16
-        assert one["seconds"] == rows[-1]["seconds"]
-        assert one["last_training"]["loss"] == rows[-1]["loss"]
-        seen = {row["validation_loss"]: row["step"] for row in rows if row["validation_loss"]}
-        assert one["best_validation"]["loss"] == min(seen)
-        assert one["best_validation"]["steps"] == seen[min(seen)]
-        assert one["last_validation"]["loss"] == rows[-1]["validation_loss"]
-    assert {one["amount"] for one in found["equal"]["training"]} == {"steps", "tokens", "seconds"}
-    assert not any("Not comparable" in note for note in found["notes"])
+        assert entry["name"] == name and entry["task"] == "text"
+        assert entry["steps"] == 24 and entry["tokens"] == 24 * 8 * 16
+        assert entry["seconds"] == rows[-1]["seconds"]
+        assert entry["last_training"]["loss"] == rows[-1]["loss"]
+        by_loss = {row["validation_loss"]: row["step"] for row in rows if row["validation_loss"]}
+        assert entry["best_validation"]["loss"] == min(by_loss)
+        assert entry["best_validation"]["steps"] == by_loss[min(by_loss)]
+        assert entry["last_validation"]["loss"] == rows[-1]["validation_loss"]
+    assert {losses["amount"] for losses in report["equal"]["training"]} == {
+        "steps",
+        "tokens",
+        "seconds",
+    }
+    assert not any("Not comparable" in note for note in report["notes"])
 
 
 def test_losses_are_taken_where_all_have_reached(home):
@@ -172,9 +176,9 @@ def test_many_runs_are_shown_in_several_tables(course, home, tmp_path):
 def test_runs_of_one_name_are_told_apart_by_their_folders(course, home, tmp_path):
     (tmp_path / "other").mkdir()
     other = written(tmp_path / "other" / "post", home, (10, 1.0, 2.0, 2.0))
-    found = json.loads(course("post", other, "--json").stdout)
-    assert [one["name"] for one in found["runs"]] == ["post", str(other)]
-    assert found["settings"] == {}
+    report = json.loads(course("post", other, "--json").stdout)
+    assert [entry["name"] for entry in report["runs"]] == ["post", str(other)]
+    assert report["settings"] == {}
 
 
 def test_losses_of_other_data_are_said_not_to_be_comparable(course, home, tmp_path):
@@ -209,19 +213,19 @@ def drawn(monkeypatch, tmp_path):
     """The figure that runs are drawn as."""
 
     def draw(runs):
-        kept = []
+        figures = []
         monkeypatch.setattr(
-            overlaid_curves, "write_figure", lambda figure, path: kept.append(figure)
+            overlaid_curves, "write_figure", lambda figure, path: figures.append(figure)
         )
         overlaid_curves.draw(runs, tmp_path / "any.png")
-        return kept[0]
+        return figures[0]
 
     return draw
 
 
-def test_the_picture_holds_every_row(drawn, home):
+def test_the_picture_holds_every_row(drawn_figure, home):
     runs = read([home / "post", home / "_short$"])
-    figure = drawn(runs)
+    figure = drawn_figure(runs)
     assert [panel.get_title("left").split()[0] for panel in figure.axes] == [
         "training",
         "validation",
@@ -235,13 +239,13 @@ def test_the_picture_holds_every_row(drawn, home):
     assert [text.get_text() for text in legend.get_texts()] == ["post", "./_short$"]
 
 
-def test_eight_runs_are_told_apart_without_color(drawn, home, tmp_path):
+def test_eight_runs_are_told_apart_without_color(drawn_figure, home, tmp_path):
     rows = [(step, step / 10, 3.0, 3.0) for step in range(10, 1000, 10)]
-    figure = drawn(read([written(tmp_path / f"run{n}", home, *rows) for n in range(8)]))
+    figure = drawn_figure(read([written(tmp_path / f"run{n}", home, *rows) for n in range(8)]))
     lines = figure.axes[0].lines
     assert len({line.get_marker() for line in lines}) == 8
     assert len({line.get_color() for line in lines}) == 8
-    assert all(one.get_linestyle() != other.get_linestyle() for one, other in pairwise(lines))
+    assert all(line.get_linestyle() != other.get_linestyle() for line, other in pairwise(lines))
     marked = [set(range(len(rows))[slice(line.get_markevery()[0], None, 12)]) for line in lines]
     assert not set.intersection(*marked)  # equal curves do not hide each other's marks
 
@@ -323,9 +327,9 @@ def test_damaged_metrics_are_refused(course, home, tmp_path, old, new, where):
 def test_a_row_that_a_kill_cut_short_is_left_out(home, tmp_path):
     folder = written(tmp_path / "killed", home, (10, 1.0, 4.0, 4.0), (20, 2.0, 3.0, 3.0))
     metrics = folder / "metrics.csv"
-    whole = metrics.read_text()
+    text = metrics.read_text()
     for cut in range(1, 20):  # each but the first takes figures away that look whole
-        metrics.write_text(whole[:-cut])
+        metrics.write_text(text[:-cut])
         assert read([folder, home / "post"])[0].reached.steps == 10
 
 

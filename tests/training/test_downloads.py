@@ -100,8 +100,8 @@ class Answer(BaseHTTPRequestHandler):
 
     def begin(self, status: int, **headers: object) -> None:
         self.send_response(status)
-        known = {"ETag": self.site.etag, "Last-Modified": self.site.date}
-        for name, value in {**known, **headers}.items():
+        defaults = {"ETag": self.site.etag, "Last-Modified": self.site.date}
+        for name, value in {**defaults, **headers}.items():
             if value is not None:
                 self.send_header(name.replace("_", "-"), str(value))
         self.end_headers()
@@ -114,11 +114,11 @@ class Answer(BaseHTTPRequestHandler):
 def proper(answer: Answer, obeys_if_range: bool = True) -> None:
     """Range and If-Range as RFC 9110 has them."""
     site, content = answer.site, answer.site.content
-    asked = re.fullmatch(r"bytes=(\d+)-", answer.headers["Range"] or "")
-    start = int(asked[1]) if asked else 0
+    match = re.fullmatch(r"bytes=(\d+)-", answer.headers["Range"] or "")
+    start = int(match[1]) if match else 0
     if answer.headers["If-Range"] not in (None, site.etag, site.date) and obeys_if_range:
-        asked = None
-    if not asked:
+        match = None
+    if not match:
         answer.begin(200, Content_Length=len(content))
         answer.wfile.write(content)
     elif start >= len(content):
@@ -266,23 +266,23 @@ def test_the_file_has_its_name_only_when_it_is_whole(
     site: Site, target: Path, part: Path, console: Console, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It is written elsewhere, brought to the disk, and renamed."""
-    seen: list[tuple[str, int, bool]] = []
+    steps: list[tuple[str, int, bool]] = []
     fsync = os.fsync
 
     def looks(answer: Answer) -> None:
         half(answer)
-        seen.append(("half", part.stat().st_ino, target.exists()))
+        steps.append(("half", part.stat().st_ino, target.exists()))
         answer.wfile.write(CONTENT[HALF:])
 
     def brings(handle: int) -> None:
-        seen.append(("disk", os.fstat(handle).st_ino, target.exists()))
+        steps.append(("disk", os.fstat(handle).st_ino, target.exists()))
         fsync(handle)
 
     monkeypatch.setattr(os, "fsync", brings)
     site.script = [looks]
     find(site.file(), None, console)
     same = target.stat().st_ino
-    assert seen == [("half", same, False), ("disk", same, False)]
+    assert steps == [("half", same, False), ("disk", same, False)]
 
 
 def test_a_packed_file_stays_packed(site: Site, target: Path, console: Console) -> None:
@@ -351,7 +351,7 @@ class Story:
 
     script: tuple[Callable[[Answer], None], ...]
     ranges: tuple[str | None, ...]
-    left: bytes | None = None  # of an earlier run
+    partial: bytes | None = None  # of an earlier run
     version: bytes = b'"one"'
     etag: str | None = '"one"'
     damaged: bool = False  # it is told
@@ -381,8 +381,8 @@ STORIES = {
 def test_the_file_arrives_whole(
     story: Story, site: Site, part: Path, target: Path, console: Console
 ) -> None:
-    if story.left is not None:
-        begun(part, story.left, story.version)
+    if story.partial is not None:
+        begun(part, story.partial, story.version)
     site.etag, site.script = story.etag, list(story.script)
     find(site.file(), None, console)
     assert target.read_bytes() == CONTENT
@@ -413,8 +413,8 @@ def test_tries_are_counted_only_while_nothing_comes(
     """A connection that breaks again and again, but brings a little each time, gets there."""
 
     def brings_a_little(answer: Answer) -> None:
-        asked = answer.headers["Range"]
-        start = int(asked[len("bytes=") : -1]) if asked else 0
+        header = answer.headers["Range"]
+        start = int(header[len("bytes=") : -1]) if header else 0
         answer.close_connection = True
         span = f"bytes {start}-{len(CONTENT) - 1}/{len(CONTENT)}" if start else None
         rest = len(CONTENT) - start
@@ -537,11 +537,11 @@ def test_a_damaged_cache_is_fetched_again(site: Site, target: Path, console: Con
     assert f"{target} is damaged" in said(console)
 
 
-@pytest.mark.parametrize("place", ["data/file.bin", "file.bin"])
+@pytest.mark.parametrize("location", ["data/file.bin", "file.bin"])
 def test_a_data_folder_that_has_the_file(
-    place: str, site: Site, tmp_path: Path, console: Console
+    location: str, site: Site, tmp_path: Path, console: Console
 ) -> None:
-    path = tmp_path / place
+    path = tmp_path / location
     path.parent.mkdir(exist_ok=True)
     path.write_bytes(CONTENT)
     assert find(site.file(), tmp_path, console) == path
@@ -549,11 +549,11 @@ def test_a_data_folder_that_has_the_file(
     assert names(path.parent) - {"data"} == {"file.bin"}
 
 
-@pytest.mark.parametrize("place", ["data/file.bin", "file.bin"])
+@pytest.mark.parametrize("location", ["data/file.bin", "file.bin"])
 def test_a_data_folder_that_has_another_file_is_left_as_it_is(
-    place: str, site: Site, tmp_path: Path, console: Console
+    location: str, site: Site, tmp_path: Path, console: Console
 ) -> None:
-    path = tmp_path / place
+    path = tmp_path / location
     path.parent.mkdir(exist_ok=True)
     path.write_bytes(OTHER)
     with pytest.raises(Refused) as refused:
@@ -628,11 +628,11 @@ def test_what_a_program_left_when_it_was_ended_is_gone_on_with(
         until(lambda: part.exists() and part.stat().st_size >= HALF - BUFFER)
         process.send_signal(getattr(signal, number))
         assert process.wait(LONG) == -getattr(signal, number)
-    left = part.stat().st_size
-    assert part.read_bytes() == CONTENT[:left]
+    size = part.stat().st_size
+    assert part.read_bytes() == CONTENT[:size]
     find(site.file(), None, console)
     assert target.read_bytes() == CONTENT
-    assert site.ranges == [None, f"bytes={left}-"]
+    assert site.ranges == [None, f"bytes={size}-"]
 
 
 class Opening(io.StringIO):

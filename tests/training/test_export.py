@@ -43,7 +43,7 @@ class RMSNorm(nn.Module):
 
 
 def course(*arguments):
-    return CliRunner().invoke(app, [str(one) for one in arguments])
+    return CliRunner().invoke(app, [str(argument) for argument in arguments])
 
 
 @pytest.fixture(scope="module")
@@ -63,8 +63,8 @@ def trained(tmp_path_factory):
         words = ["vocabulary=300"] if kind == "llama" else []
         changes = [*sizes, *more, f"model={model}", *words]
         answers = ["--answers", folder / "answers"] if kind == "own" else []
-        asked = [word for change in changes for word in ("--set", change)]
-        done = course("train", *task, "--steps", 40, *asked, *answers, "--out", folder / kind)
+        settings = [word for change in changes for word in ("--set", change)]
+        done = course("train", *task, "--steps", 40, *settings, *answers, "--out", folder / kind)
         assert done.exit_code == 0, done.output
     return folder
 
@@ -76,12 +76,12 @@ def loaded(path: Path) -> Model:
 @pytest.fixture(scope="module")
 def quantized(trained):
     """The same runs with a byte a weight, and what was said of each."""
-    said = {}
+    outputs = {}
     for kind in KINDS:
         done = course("quantize", trained / kind)
         assert done.exit_code == 0, done.output
-        said[kind] = done.output
-    return said
+        outputs[kind] = done.output
+    return outputs
 
 
 # --- A byte a weight ------------------------------------------------------------------------------
@@ -98,7 +98,7 @@ def test_every_matrix_is_kept_in_a_byte_a_weight(trained, quantized, kind):
         scale = after[f"{name.removesuffix('weight')}scale"]
         assert integers.dtype == torch.int8
         assert ((dequantize(integers, scale) - before[name]).abs() <= 0.5001 * scale).all()
-    assert not any(name.endswith(".weight") and one.dim() == 2 for name, one in after.items())
+    assert not any(name.endswith(".weight") and tensor.dim() == 2 for name, tensor in after.items())
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -125,20 +125,20 @@ def test_a_quantized_run_is_used_like_another(trained, quantized, kind):
 
 def test_what_it_changes_is_told(trained, quantized):
     sizes = [Run(trained / folder).best.stat().st_size for folder in ("gpt", "gpt-int8")]
-    said = quantized["gpt"]
-    assert re.search(rf"bytes +{sizes[0]:,} +{sizes[1]:,} +× {sizes[1] / sizes[0]:.3f}", said)
-    before, after = map(float, re.search(r"loss, validation +([\d.]+) +([\d.]+)", said).groups())
+    output = quantized["gpt"]
+    assert re.search(rf"bytes +{sizes[0]:,} +{sizes[1]:,} +× {sizes[1] / sizes[0]:.3f}", output)
+    before, after = map(float, re.search(r"loss, validation +([\d.]+) +([\d.]+)", output).groups())
     assert before != after and abs(before - after) < 0.05
-    assert re.search(r"64 tokens +[\d.]+ s +[\d.]+ s +× [\d.]+", said)
+    assert re.search(r"64 tokens +[\d.]+ s +[\d.]+ s +× [\d.]+", output)
     assert re.search(r"16 answers +[\d.]+ s", quantized["sorting"])
 
 
 def test_a_learner_s_parts_go_along(trained, quantized):
     """The quantized run has its own copy of the files, those that were trained."""
-    kept = trained / "own-int8" / "answers" / "day28_norms_and_activations.py"
-    assert kept.read_text(encoding="utf-8") == OWN_NORM
+    copied = trained / "own-int8" / "answers" / "day28_norms_and_activations.py"
+    assert copied.read_text(encoding="utf-8") == OWN_NORM
     assert loaded(trained / "own-int8").parts.own == ["RMSNorm"]
-    assert type(loaded(trained / "own-int8").model.norm).forward.__code__.co_filename == str(kept)
+    assert type(loaded(trained / "own-int8").model.norm).forward.__code__.co_filename == str(copied)
 
 
 @pytest.mark.parametrize(
@@ -164,8 +164,10 @@ def test_what_cannot_be_done_is_refused_in_words(
     trained, quantized, exported, monkeypatch, arguments, words
 ):
     monkeypatch.chdir(trained)
-    made = exported("paper")[0]
-    monkeypatch.setattr(onnx_models, "export", lambda model, path, **_: shutil.copy(made, path))
+    exported_file = exported("paper")[0]
+    monkeypatch.setattr(
+        onnx_models, "export", lambda model, path, **_: shutil.copy(exported_file, path)
+    )
     (trained / "torn.onnx").write_bytes(b"\x08\x09torn")
     value = onnx.helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, [1])
     same = onnx.helper.make_node("Identity", ["x"], ["y"])
@@ -186,15 +188,15 @@ def test_what_cannot_be_done_is_refused_in_words(
 @pytest.fixture(scope="module")
 def exported(trained, quantized):
     """Write a language model as a file, once: the file, and what was said of it."""
-    found = {}
+    files = {}
 
     def write(kind):
-        if kind not in found:
+        if kind not in files:
             file = trained / f"{kind}.onnx"
             done = course("export", trained / kind, "--onnx", file)
             assert done.exit_code == 0, done.output
-            found[kind] = file, done.output
-        return found[kind]
+            files[kind] = file, done.output
+        return files[kind]
 
     return write
 
@@ -205,10 +207,10 @@ slow = functools.partial(pytest.param, marks=pytest.mark.slow)
 @pytest.mark.parametrize("kind", ["paper", "llama-int8", *map(slow, ("gpt", "llama", "own"))])
 def test_onnx_runtime_says_the_same(trained, exported, kind):
     """The same text, and the same loss, from the file alone; past the context too."""
-    file, said = exported(kind)
-    here, there = loaded(trained / kind), loaded(file)
+    file, output = exported(kind)
+    here, from_file = loaded(trained / kind), loaded(file)
     for prompt in ("7", "9 green bottles hanging on the wall, said Zoë 81."):
-        texts = ["".join(model.generate(prompt, 40, COLD)) for model in (here, there)]
+        texts = ["".join(model.generate(prompt, 40, COLD)) for model in (here, from_file)]
         assert texts[0] == texts[1] and texts[0]
     how = ["--prompt", "7 green", "--tokens", 12, "--seed", 5]
     assert course("generate", file, *how).output == course("generate", trained / kind, *how).output
@@ -217,10 +219,10 @@ def test_onnx_runtime_says_the_same(trained, exported, kind):
         for model in (file, trained / kind)
     ]
     assert measured[0] == pytest.approx(measured[1], abs=1e-4)
-    assert f"{measured[0]:.4f}" in said and f"{file.stat().st_size:,}" in said
+    assert f"{measured[0]:.4f}" in output and f"{file.stat().st_size:,}" in output
     assert b".py" not in file.read_bytes() and str(Path.home()).encode() not in file.read_bytes()
     if kind != "own":
-        assert_only_what_is_new_is_read(there.model)
+        assert_only_what_is_new_is_read(from_file.model)
     if kind == "llama":
         assert_weights_stay_bytes(trained, exported)
 
@@ -228,18 +230,20 @@ def test_onnx_runtime_says_the_same(trained, exported, kind):
 def assert_only_what_is_new_is_read(model):
     """The reference's parts keep keys and values; a chunk of one token is scored as in the whole."""
     text = torch.randint(3, 20, (1, 9))
-    whole = model(text)
+    full = model(text)
     model(text[:, :5])
     assert model(text[:, :6]).shape[1] == 1
-    torch.testing.assert_close(model(text)[:, -1], whole[:, -1], rtol=1e-4, atol=1e-4)
+    torch.testing.assert_close(model(text)[:, -1], full[:, -1], rtol=1e-4, atol=1e-4)
 
 
 def assert_weights_stay_bytes(trained, exported):
     """The file of the quantized LLaMA is smaller by three bytes for each weight of a matrix."""
-    matrices = [one for one in read_weights(Run(trained / "llama").best).values() if one.dim() == 2]
+    matrices = [
+        weight for weight in read_weights(Run(trained / "llama").best).values() if weight.dim() == 2
+    ]
     large, small = (exported(kind)[0].stat().st_size for kind in ("llama", "llama-int8"))
-    scales = sum(len(one) for one in matrices)
-    saved = 3 * sum(one.numel() for one in matrices) - 4 * scales
+    scales = sum(len(matrix) for matrix in matrices)
+    saved = 3 * sum(matrix.numel() for matrix in matrices) - 4 * scales
     assert large - small > 0.5 * saved
 
 
@@ -294,14 +298,14 @@ def test_transformers_loads_what_is_exported(trained, kind, tmp_path, monkeypatc
     assert their_tokenizer(text)["input_ids"] == ids
     assert their_tokenizer.decode(ids) == text
     tokens = torch.tensor([ids])
-    wanted = logits_in_double(theirs, tokens, monkeypatch)
+    expected = logits_in_double(theirs, tokens, monkeypatch)
     got = ours.model.double()(tokens).detach()
-    torch.testing.assert_close(got, wanted, rtol=0, atol=1e-10)
-    said = [
+    torch.testing.assert_close(got, expected, rtol=0, atol=1e-10)
+    texts = [
         "".join(model.generate(text, 8, COLD))
         for model in (Model.load(trained / kind, "cpu", provider), Pretrained.load(folder, "cpu"))
     ]
-    assert said[0] == said[1] != ""
+    assert texts[0] == texts[1] != ""
 
 
 def test_characters_are_tokens_for_transformers(trained, tmp_path):

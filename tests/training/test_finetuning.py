@@ -65,7 +65,7 @@ def sources(tmp_path_factory):
 
 
 @pytest.fixture
-def asked(sources, tmp_path):
+def request_for(sources, tmp_path):
     """A run that is asked for."""
 
     numbers = itertools.count()
@@ -82,17 +82,17 @@ def asked(sources, tmp_path):
     return made
 
 
-def trainer(asked, folder=None):
+def trainer(request, folder=None):
     """That of a new run, or, with `folder`, of one that is there."""
-    run = Run(folder) if folder else Run.begin(asked.folder, asked.settings)
-    settings, task, parts, origin = pipeline.prepare(run, asked, CPU, QUIET)
+    run = Run(folder) if folder else Run.begin(request.folder, request.settings)
+    settings, task, parts, origin = pipeline.prepare(run, request, CPU, QUIET)
     return Trainer(settings, task, run, CPU, parts, origin)
 
 
-def trained(asked):
-    one = trainer(asked)
-    one.train(None)
-    return one.run
+def trained(request):
+    loop = trainer(request)
+    loop.train(None)
+    return loop.run
 
 
 # --- Before a step, and after some ----------------------------------------------------------------
@@ -100,9 +100,9 @@ def trained(asked):
 
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("source", SOURCES)
-def test_without_a_learning_rate_it_is_the_published_model(asked, sources, source, way):
+def test_without_a_learning_rate_it_is_the_published_model(request_for, sources, source, way):
     """Its weights to the bit; and it continues a text with the same one."""
-    run = trained(asked(source, factor=0.0, steps=1, **WAYS[way]))
+    run = trained(request_for(source, factor=0.0, steps=1, **WAYS[way]))
     ours, theirs = Model.load(run.folder, "cpu"), Pretrained.load(sources / source, "cpu")
     ids = torch.tensor([theirs.encode(PROMPT)])
     assert ids[0].tolist() == ours.languages.target.encode(PROMPT)
@@ -112,22 +112,22 @@ def test_without_a_learning_rate_it_is_the_published_model(asked, sources, sourc
     with torch.no_grad():
         torch.testing.assert_close(ours.model(ids), theirs.model(ids))
     assert ours.context == 64
-    said = ["".join(model.generate(PROMPT, 40, COLD)) for model in (ours, theirs)]
-    assert said[0] == said[1] != ""
+    texts = ["".join(model.generate(PROMPT, 40, COLD)) for model in (ours, theirs)]
+    assert texts[0] == texts[1] != ""
     first, *_ = ours.attention(PROMPT)
     assert torch.allclose(first.weights.sum(-1), torch.tensor(1.0))
 
 
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("source", SOURCES)
-def test_it_learns_and_keeps_what_is_frozen(asked, sources, source, way):
-    one = trainer(asked(source, steps=30, validate_every=10, **WAYS[way]))
-    before = one.validate()
-    one.train(None)
-    assert one.progress.best < before - 0.2
-    published = trainer(asked(source, factor=0.0, steps=1))
+def test_it_learns_and_keeps_what_is_frozen(request_for, sources, source, way):
+    loop = trainer(request_for(source, steps=30, validate_every=10, **WAYS[way]))
+    before = loop.validate()
+    loop.train(None)
+    assert loop.progress.best < before - 0.2
+    published = trainer(request_for(source, factor=0.0, steps=1))
     published.train(None)
-    old, new = read_weights(published.run.last), read_weights(one.run.last)
+    old, new = read_weights(published.run.last), read_weights(loop.run.last)
     assert old.keys() == new.keys()
     changed = {name for name in old if not torch.equal(old[name], new[name])}
     if way == "whole":
@@ -138,46 +138,46 @@ def test_it_learns_and_keeps_what_is_frozen(asked, sources, source, way):
     assert ("head.weight" in new) == (source == "llama")  # the others are tied
 
 
-def test_merged_weights_have_the_loss_of_the_updates(asked):
-    one = trainer(asked(lora=4, steps=20, validate_every=20))
-    updates = sum(update.numel() for update in one.objective.parameters.values())
-    assert one.flops_per_token == 4 * one.size + 2 * updates < 4.5 * one.size
-    one.train(None)
-    model = Model.load(one.run.folder, "cpu")
-    assert evaluate(model, one.task, "validation").loss == pytest.approx(
-        one.progress.best, rel=1e-5
+def test_merged_weights_have_the_loss_of_the_updates(request_for):
+    loop = trainer(request_for(lora=4, steps=20, validate_every=20))
+    updates = sum(update.numel() for update in loop.objective.parameters.values())
+    assert loop.flops_per_token == 4 * loop.size + 2 * updates < 4.5 * loop.size
+    loop.train(None)
+    model = Model.load(loop.run.folder, "cpu")
+    assert evaluate(model, loop.task, "validation").loss == pytest.approx(
+        loop.progress.best, rel=1e-5
     )
 
 
-def test_a_tied_head_stays_the_embedding(asked):
-    run = trained(asked("llama tied"))
+def test_a_tied_head_stays_the_embedding(request_for):
+    run = trained(request_for("llama tied"))
     model = Model.load(run.folder, "cpu").model
     assert model.head.weight is model.embed.weight and "head.weight" not in read_weights(run.last)
 
 
-def test_weights_in_half_precision_are_trained_in_float32(asked, sources, tmp_path):
+def test_weights_in_half_precision_are_trained_in_float32(request_for, sources, tmp_path):
     transformers = pytest.importorskip("transformers")
     folder = shutil.copytree(sources / "llama", tmp_path / "half")
     half = transformers.AutoModelForCausalLM.from_pretrained(folder, dtype=torch.bfloat16)
     half.save_pretrained(folder)
-    weights = read_weights(trained(asked(folder)).last)
-    assert {one.dtype for one in weights.values()} == {torch.float32}
+    weights = read_weights(trained(request_for(folder)).last)
+    assert {tensor.dtype for tensor in weights.values()} == {torch.float32}
 
 
 # --- Conversations --------------------------------------------------------------------------------
 
 
-def test_a_batch_of_conversations_has_the_loss_of_each_alone(asked):
+def test_a_batch_of_conversations_has_the_loss_of_each_alone(request_for):
     """Packed rows, and rows of one conversation: the answers' losses, summed."""
-    one = trainer(asked("chat", task="chat", context=64))
-    rows, alone = one.task.batch(0), one.task._train
-    assert rows.target.shape == (4, 64) and one.task.per_epoch == 8  # two in each row
-    epoch = [one.task.batch(number) for number in range(one.task.per_epoch)]
+    loop = trainer(request_for("chat", task="chat", context=64))
+    rows, alone = loop.task.batch(0), loop.task._train
+    assert rows.target.shape == (4, 64) and loop.task.per_epoch == 8  # two in each row
+    epoch = [loop.task.batch(number) for number in range(loop.task.per_epoch)]
     assert sum(rows.tokens for rows in epoch) == sum(int((its != -100).sum()) for _, its in alone)
     with torch.no_grad():
-        together = sum(float(one.objective(rows)[1]) for rows in epoch)
+        together = sum(float(loop.objective(rows)[1]) for rows in epoch)
         apart = [Rows(None, tokens[None], labels[None]) for tokens, labels in alone]
-        assert together == pytest.approx(sum(float(one.objective(rows)[1]) for rows in apart))
+        assert together == pytest.approx(sum(float(loop.objective(rows)[1]) for rows in apart))
 
 
 @pytest.mark.slow
@@ -185,21 +185,23 @@ def test_a_model_learns_to_answer_and_to_stop(sources, course_here, tmp_path):
     """It continues a run that has learned from text, and is asked by `course chat`, exported or not."""
     (tmp_path / "talks.jsonl").write_text(re.sub(r"[0-9]+\.", "No.", TALKS))
     sizes = ["model=llama", "vocabulary=300", "layers=1", "d_model=32", "heads=2", "d_ff=64"]
-    sets = [word for one in ("dropout=0", "context=64", "warmup=5") for word in ("--set", one)]
-    first = [*sets, *(word for one in sizes for word in ("--set", one))]
-    for asked in (
+    sets = [
+        word for setting in ("dropout=0", "context=64", "warmup=5") for word in ("--set", setting)
+    ]
+    first = [*sets, *(word for setting in sizes for word in ("--set", setting))]
+    for command in (
         ["text", "--data", sources / "poem.txt", "--steps", 5, "--out", "base", *first],
         ["chat", "--data", "talks.jsonl", "--from", "base", "--steps", 80, "--out", "a run", *sets],
     ):
-        done = course_here("train", *asked, "--set", "factor=0.5")
+        done = course_here("train", *command, "--set", "factor=0.5")
         assert done.exit_code == 0, done.output
     assert "57 training conversations in " in done.output and "3 for validation" in done.output
     assert json.loads(course_here("evaluate", "a run", "--json").stdout)["loss"] < 0.1
     done = course_here("export", "a run", "--hugging-face", "folder")
     assert done.exit_code == 0, done.output
     for model in (["a run"], ["--pretrained", "folder"]):
-        asked = ["chat", *model, "--tokens", "20", "--temperature", "0"]
-        done = CliRunner().invoke(app, asked, input="77+1\n")
+        command = ["chat", *model, "--tokens", "20", "--temperature", "0"]
+        done = CliRunner().invoke(app, command, input="77+1\n")
         assert done.stdout == "No.\n", done.output
 
 
@@ -217,11 +219,11 @@ def test_a_model_learns_to_answer_and_to_stop(sources, course_here, tmp_path):
         ("chat", {"lora": 3, "task": "chat", "context": 48}),
     ],
 )
-def test_a_run_that_goes_on_ends_as_one_that_never_stopped(asked, source, changes):
-    one = asked(source, **changes)
-    whole = trained(asked(source, **changes))
-    going = trainer(one)
-    folder = one.folder
+def test_a_run_that_goes_on_ends_as_one_that_never_stopped(request_for, source, changes):
+    request = request_for(source, **changes)
+    full = trained(request_for(source, **changes))
+    going = trainer(request)
+    folder = request.folder
     while not going.finished:
         going.stop.asked = True
         try:
@@ -229,11 +231,11 @@ def test_a_run_that_goes_on_ends_as_one_that_never_stopped(asked, source, change
         except Interrupted:
             going = trainer(RunRequest(Run(folder).settings(), folder, resumed=True), folder)
     for name in ("last", "best"):
-        some, others = (read_weights(getattr(run, name)) for run in (Run(folder), whole))
-        assert some.keys() == others.keys()
-        assert all(torch.equal(one, others[name]) for name, one in some.items())
+        some, rest = (read_weights(getattr(run, name)) for run in (Run(folder), full))
+        assert some.keys() == rest.keys()
+        assert all(torch.equal(tensor, rest[name]) for name, tensor in some.items())
     if "lora" in changes:  # nothing else is kept to go on from
-        names = [name for name in read_state(whole.state).tensors if name.startswith("weights.")]
+        names = [name for name in read_state(full.state).tensors if name.startswith("weights.")]
         assert names and all(name.endswith((".a", ".b")) for name in names)
 
 
@@ -243,45 +245,45 @@ def test_the_command_fine_tunes_measures_and_goes_on(sources, course_here, tmp_p
     shutil.copytree(sources, "sources")
     sets = ["context=16", "batch=4", "warmup=2", "factor=0.3", "validate_every=4"]
     sets += [f"{key}={value}" for key, value in WAYS[way].items()]
-    asked = ["text", "--data", "sources/poem.txt", "--from", "sources/llama", "--out", "a run"]
-    changes = [word for one in sets for word in ("--set", one)]
-    done = course_here("train", *asked, "--steps", 4, *changes)
+    command = ["text", "--data", "sources/poem.txt", "--from", "sources/llama", "--out", "a run"]
+    changes = [word for setting in sets for word in ("--set", setting)]
+    done = course_here("train", *command, "--steps", 4, *changes)
     assert done.exit_code == 0, done.output
     words = r"[\d,]+ parameters( \([\d,]+ of them trained\))?, 4 steps"
     assert bool(re.search(words, done.output)[1]) == (way == "lora")
     done = course_here("train", "text", "--resume", "a run", "--steps", 8)
     assert done.exit_code == 0, done.output
     assert read_state(Run(tmp_path / "a run").state).facts["progress"]["step"] == 8
-    found = json.loads(course_here("evaluate", "a run", "--json").stdout)
-    assert 0 < found["loss_per_byte"] < found["loss"]
+    results = json.loads(course_here("evaluate", "a run", "--json").stdout)
+    assert 0 < results["loss_per_byte"] < results["loss"]
     text = course_here("generate", "a run", "--prompt", PROMPT, "--tokens", 5, "--temperature", 0)
     assert text.exit_code == 0 and text.stdout.startswith(PROMPT)
 
 
 @pytest.mark.slow
-def test_it_is_quantized_and_written_as_onnx(asked, course_here, tmp_path):
-    run = trained(asked("llama tied", lora=4))
-    wanted = "".join(Model.load(run.folder, "cpu").generate(PROMPT, 8, COLD))
+def test_it_is_quantized_and_written_as_onnx(request_for, course_here, tmp_path):
+    run = trained(request_for("llama tied", lora=4))
+    expected = "".join(Model.load(run.folder, "cpu").generate(PROMPT, 8, COLD))
     done = course_here("quantize", run.folder, "--out", "small")
     assert done.exit_code == 0, done.output
     small = Model.load(tmp_path / "small", "cpu")
     assert small.model.head.quantized is small.model.embed.quantized
     done = course_here("export", run.folder, "--onnx", "model.onnx")
     assert done.exit_code == 0, done.output
-    assert "".join(Model.load(tmp_path / "model.onnx").generate(PROMPT, 8, COLD)) == wanted
+    assert "".join(Model.load(tmp_path / "model.onnx").generate(PROMPT, 8, COLD)) == expected
 
 
 @pytest.mark.parametrize("source", SOURCES)
-def test_it_is_exported_as_a_folder(asked, source, tmp_path, monkeypatch):
+def test_it_is_exported_as_a_folder(request_for, source, tmp_path, monkeypatch):
     """transformers computes the same, and what the published folder had beside its weights is there."""
     transformers = pytest.importorskip("transformers")
-    run = trained(asked(source, lora=4, steps=20))
+    run = trained(request_for(source, lora=4, steps=20))
     ours = Model.load(run.folder, "cpu")
     hugging_face_folder.write(tmp_path / "folder", ours)
     ids = torch.tensor([ours.languages.target.encode(POETRY[:60])])
     theirs = transformers.AutoModelForCausalLM.from_pretrained(tmp_path / "folder")
-    wanted = logits_in_double(theirs, ids, monkeypatch)
-    torch.testing.assert_close(ours.model.double()(ids), wanted, rtol=0, atol=1e-10)
+    expected = logits_in_double(theirs, ids, monkeypatch)
+    torch.testing.assert_close(ours.model.double()(ids), expected, rtol=0, atol=1e-10)
     again = Pretrained.load(tmp_path / "folder", "cpu")
     assert again.ends == {1} and again.model.config == ours.base.config
     assert again.template == (TEMPLATE if source in ("llama3", "model.gguf") else None)
@@ -289,12 +291,12 @@ def test_it_is_exported_as_a_folder(asked, source, tmp_path, monkeypatch):
     assert their_tokenizer(PROMPT)["input_ids"] == ours.languages.target.encode(PROMPT)
 
 
-def test_angles_that_transformers_has_no_name_for_are_not_exported(asked, sources, tmp_path):
+def test_angles_that_transformers_has_no_name_for_are_not_exported(request_for, sources, tmp_path):
     model = llama()
     factors = torch.linspace(1, 4, 4).numpy()
     file = tmp_path / "stretched.gguf"
     written_gguf(file, model=model, tensors=converted(model) | {FACTORS: factors})
-    run = trained(asked(file, lora=4))
+    run = trained(request_for(file, lora=4))
     assert "".join(Model.load(run.folder, "cpu").generate(PROMPT, 8, COLD))
     with pytest.raises(Refused, match="a configuration of transformers cannot say"):
         hugging_face_folder.write(tmp_path / "folder", Model.load(run.folder, "cpu"))
@@ -322,7 +324,7 @@ def test_a_learner_s_parts_are_fine_tuned_too(sources, course_here, tmp_path, wa
     sets = ["context=16", "batch=2", *(f"{key}={value}" for key, value in WAYS[way].items())]
     done = course_here("train", "text", "--data", sources / "poem.txt", "--from", sources / "llama3",
                        "--answers", "mine", "--steps", 2, "--out", "a run",
-                       *(word for one in sets for word in ("--set", one)))  # fmt: skip
+                       *(word for setting in sets for word in ("--set", setting)))  # fmt: skip
     assert done.exit_code == 0, done.output
     assert "Yours (1): RMSNorm" in done.output
     done = course_here("generate", "a run", "--prompt", PROMPT, "--tokens", 5)
@@ -342,14 +344,14 @@ def test_a_text_is_read_as_the_model_reads_it():
         assert vocabulary.names(ids[: ids.index(1) + 1])[-2:] == ["↵", "</s>"]
 
 
-def test_a_token_without_an_embedding_is_refused(asked, sources, tmp_path):
+def test_a_token_without_an_embedding_is_refused(request_for, sources, tmp_path):
     folder = shutil.copytree(sources / "llama", tmp_path / "larger")
     larger = tokenizer()
     larger.add_tokens(["hanging"])
     larger.save(str(folder / "tokenizer.json"))
     words = r"The tokenizer does not fit the model, .* for the token 'hanging' \(id 300\)"
     with pytest.raises(Refused, match=words):
-        trainer(asked(folder))
+        trainer(request_for(folder))
 
 
 # --- What is refused ------------------------------------------------------------------------------
@@ -392,28 +394,28 @@ def test_a_start_that_is_refused_leaves_nothing_behind(
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_a_model_that_has_changed_is_refused(asked, sources, tmp_path, way):
+def test_a_model_that_has_changed_is_refused(request_for, sources, tmp_path, way):
     """Of another size in any case; with other weights where these are not in the checkpoint."""
     folder = shutil.copytree(sources / "llama", tmp_path / "source")
-    one = asked(folder, **WAYS[way])
-    trained(one)
-    resumed = RunRequest(Run(one.folder).settings(), one.folder, resumed=True)
+    request = request_for(folder, **WAYS[way])
+    trained(request)
+    resumed = RunRequest(Run(request.folder).settings(), request.folder, resumed=True)
     torch.manual_seed(12)
     other = published_model("llama")
     other.save_pretrained(folder)
     if way == "lora":
         with pytest.raises(Refused, match="source has changed since the run was begun with it"):
-            trainer(resumed, one.folder)
+            trainer(resumed, request.folder)
     else:
-        assert trainer(resumed, one.folder).finished
+        assert trainer(resumed, request.folder).finished
     shutil.rmtree(folder)
     shutil.copytree(sources / "llama3", folder)
     with pytest.raises(Refused, match="source has changed since the run was begun with it"):
-        trainer(resumed, one.folder)
+        trainer(resumed, request.folder)
 
 
-def test_a_base_that_is_damaged_is_refused(asked):
-    run = trained(asked())
+def test_a_base_that_is_damaged_is_refused(request_for):
+    run = trained(request_for())
     for body in ("{", "[]", '{"kind": "mamba"}', "null"):
         run.published.write_text(body)
         with pytest.raises(Refused, match=r"base\.json is damaged"):

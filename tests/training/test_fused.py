@@ -13,10 +13,10 @@ from training.models.fused import FUSED, fuse
 ROUNDINGS = 512
 
 
-def are_alike(one, other):
+def are_alike(tensor, other):
     """Equal but for rounding."""
-    room = ROUNDINGS * torch.finfo(one.dtype).eps
-    torch.testing.assert_close(other, one, rtol=room, atol=room * float(one.abs().max()))
+    room = ROUNDINGS * torch.finfo(tensor.dtype).eps
+    torch.testing.assert_close(other, tensor, rtol=room, atol=room * float(tensor.abs().max()))
 
 
 def both(dtype=torch.float64, dropout=0.0):
@@ -49,9 +49,9 @@ def test_results_and_gradients(dtype):
             if weight.grad is not None and not name.endswith("w_k.bias")
         ]
         results.append([states, *gradients])
-    for one, other in zip(*results, strict=True):
+    for tensor, other in zip(*results, strict=True):
         assert other.isfinite().all()
-        are_alike(one.detach(), other.detach())
+        are_alike(tensor.detach(), other.detach())
 
 
 def test_it_can_be_switched_back():

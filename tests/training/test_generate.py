@@ -20,18 +20,18 @@ def test_min_p_is_a_share_of_the_likeliest(temperature):
     for min_p in (0.1, 0.3, 0.5, 1.0):
         ours = adjusted(LOGITS, [0], Sampling(temperature, min_p=min_p)) / temperature
         warper = transformers.MinPLogitsWarper(min_p)
-        wanted = warper(None, LOGITS / temperature)
-        assert torch.equal(ours.isinf(), wanted.isinf()), min_p
-        assert torch.equal(ours[~ours.isinf()], wanted[~wanted.isinf()])
+        expected = warper(None, LOGITS / temperature)
+        assert torch.equal(ours.isinf(), expected.isinf()), min_p
+        assert torch.equal(ours[~ours.isinf()], expected[~expected.isinf()])
 
 
 def test_the_repetition_penalty_is_that_of_transformers():
     transformers = pytest.importorskip("transformers")
     ids = [2, 0, 2]
     processor = transformers.RepetitionPenaltyLogitsProcessor(1.7)
-    wanted = processor(torch.tensor([ids]), LOGITS.clone())
+    expected = processor(torch.tensor([ids]), LOGITS.clone())
     got = adjusted(LOGITS, ids, Sampling(repetition_penalty=1.7))
-    torch.testing.assert_close(got, wanted)
+    torch.testing.assert_close(got, expected)
     assert torch.equal(adjusted(LOGITS, ids, Sampling()), LOGITS)
 
 
@@ -57,7 +57,7 @@ def test_a_way_of_drawing_that_there_is_not_is_refused(how):
 
 
 @pytest.mark.parametrize(
-    ("pieces", "stops", "wanted"),
+    ("pieces", "stops", "expected"),
     [
         (["ab", "cd"], [], "abcd"),
         (["ab", "cd"], ["bc"], "a"),
@@ -68,8 +68,8 @@ def test_a_way_of_drawing_that_there_is_not_is_refused(how):
         (["aa", "ab"], ["aab"], "a"),
     ],
 )
-def test_a_text_ends_before_a_stop(pieces, stops, wanted):
-    assert "".join(until(iter(pieces), stops)) == wanted
+def test_a_text_ends_before_a_stop(pieces, stops, expected):
+    assert "".join(until(iter(pieces), stops)) == expected
 
 
 def test_what_may_begin_a_stop_waits():
@@ -79,26 +79,26 @@ def test_what_may_begin_a_stop_waits():
 @pytest.mark.slow
 def test_the_command_stops(tmp_path, course):
     written(tmp_path, "llama")
-    said = "".join(Pretrained.load(tmp_path, "cpu").generate(PROMPT, 9, Sampling(0.0)))
-    stop = said[len(said) // 2 :][:2]
+    text = "".join(Pretrained.load(tmp_path, "cpu").generate(PROMPT, 9, Sampling(0.0)))
+    stop = text[len(text) // 2 :][:2]
     done = course("generate", "--pretrained", tmp_path, "--prompt", PROMPT, "--tokens", 9,
                   "--temperature", 0, "--stop", stop)  # fmt: skip
     assert done.returncode == 0, done.stderr
-    assert done.stdout == PROMPT + said[: said.find(stop)] + "\n"
+    assert done.stdout == PROMPT + text[: text.find(stop)] + "\n"
 
 
 @pytest.mark.slow
 def test_a_draft_changes_the_number_of_passes_and_not_the_text(tmp_path, course_here):
     for name, kind in (("mine", "llama"), ("other", "gpt2")):
         written(tmp_path / name, kind)
-    wanted = PROMPT + "".join(
+    expected = PROMPT + "".join(
         Pretrained.load(tmp_path / "mine", "cpu").generate(PROMPT, 10, LIKELIEST)
     )
     how = ["generate", "--pretrained", "mine", "--prompt", PROMPT, "--temperature", 0, "--tokens"]
     done = course_here(*how, 10, "--draft", "mine")
-    assert (done.exit_code, done.stdout) == (0, wanted + "\n")
+    assert (done.exit_code, done.stdout) == (0, expected + "\n")
     assert "10 tokens in 2 passes of the model: 5.00 tokens per pass" in done.stderr
-    assert course_here(*how, 10, "--draft", "lookup").stdout == wanted + "\n"
+    assert course_here(*how, 10, "--draft", "lookup").stdout == expected + "\n"
     for options, words in (
         ([900, "--draft", "lookup"], "must fit into the context of both models"),
         ([9, "--draft", "lookup", "--min-p", 0.1], "--draft cannot be used with"),

@@ -86,20 +86,20 @@ OTHERS = {
 def converted(model):
     """Their weights by llama.cpp's names, queries and keys in its order."""
     config = model.config
-    found = {}
+    tensors = {}
     for name, tensor in model.state_dict().items():
         if name == "lm_head.weight" and config.tie_word_embeddings:
             continue
         weight = tensor.numpy()
         if name in OTHERS:
-            found[OTHERS[name]] = weight
+            tensors[OTHERS[name]] = weight
             continue
         _, _, number, rest = name.split(".", 3)
         if rest.startswith(("self_attn.q", "self_attn.k")):
             heads = config.num_attention_heads if "q_proj" in rest else config.num_key_value_heads
             weight = permuted(weight, heads)
-        found[f"blk.{number}.{PARTS[rest.removesuffix('.weight')]}.weight"] = weight
-    return found
+        tensors[f"blk.{number}.{PARTS[rest.removesuffix('.weight')]}.weight"] = weight
+    return tensors
 
 
 def facts_of(config, **changes):
@@ -177,24 +177,26 @@ def test_the_logits_are_those_of_the_converted_model(file, tied, monkeypatch):
     ids = torch.tensor([[5, 90, 17, 255, 3, 44, 120, 8]])
     ours = Pretrained.load(file, "cpu")
     got = ours.model.double()(ids).detach()
-    wanted = logits_in_double(theirs, ids, monkeypatch)
-    torch.testing.assert_close(got, wanted, rtol=0, atol=1e-10)
-    assert wanted.std() > 0.1
+    expected = logits_in_double(theirs, ids, monkeypatch)
+    torch.testing.assert_close(got, expected, rtol=0, atol=1e-10)
+    assert expected.std() > 0.1
 
 
 @pytest.mark.parametrize("kind", QUANTIZED)
 def test_every_type_is_what_the_library_dequantizes(file, kind):
     """Each row by the library's own function, and queries and keys as transformers has them."""
     theirs = written(file, kind)
-    found = gguf_file.read(file).weights
+    weights = gguf_file.read(file).weights
     for name, heads in (("attn_q", 8), ("attn_k", 2), ("attn_v", None), ("ffn_down", None)):
         weight = converted(theirs)[f"blk.1.{name}.weight"]
         of = gguf.GGMLQuantizationType[kind]
-        wanted = torch.from_numpy(gguf.dequantize(gguf.quantize(weight, of), of))
+        expected = torch.from_numpy(gguf.dequantize(gguf.quantize(weight, of), of))
         ours = gguf_file.LAYER_NAMES[f"{name}.weight"]
-        got = found[f"blocks.1.{ours}"]
+        got = weights[f"blocks.1.{ours}"]
         assert got.dtype == torch.float32
-        assert torch.equal(torch.from_numpy(permuted(got.numpy(), heads)) if heads else got, wanted)
+        assert torch.equal(
+            torch.from_numpy(permuted(got.numpy(), heads)) if heads else got, expected
+        )
 
 
 @pytest.mark.parametrize("kind", SUPER)
@@ -212,19 +214,19 @@ def test_super_blocks_are_read(file, kind):
             blocks[:, scales] = halves[:, : scales.stop - scales.start]
             tensors[name] = blocks.reshape(len(weight), -1)
     written(file, kind, model, tensors)
-    found = gguf_file.read(file).weights
+    weights = gguf_file.read(file).weights
     of = gguf.GGMLQuantizationType[kind]
-    wanted = gguf.dequantize(tensors["blk.0.ffn_up.weight"], of)
-    assert torch.equal(found["blocks.0.feed_forward.w_up.weight"], torch.from_numpy(wanted))
-    assert torch.equal(found["head.weight"], found["embed.weight"])
+    expected = gguf.dequantize(tensors["blk.0.ffn_up.weight"], of)
+    assert torch.equal(weights["blocks.0.feed_forward.w_up.weight"], torch.from_numpy(expected))
+    assert torch.equal(weights["head.weight"], weights["embed.weight"])
 
 
 def test_rows_are_dequantized_a_few_at_a_time(file, monkeypatch):
     written(file, "Q4_1")
-    wanted = gguf_file.read(file).weights
+    expected = gguf_file.read(file).weights
     monkeypatch.setattr(gguf_file, "AT_ONCE", 200)
     for name, weight in gguf_file.read(file).weights.items():
-        assert torch.equal(weight, wanted[name]), name
+        assert torch.equal(weight, expected[name]), name
 
 
 def test_a_greedy_continuation_is_that_of_transformers(file):
@@ -232,10 +234,10 @@ def test_a_greedy_continuation_is_that_of_transformers(file):
     ours = Pretrained.load(file, "cpu")
     ids = torch.tensor([tokenizer().encode(PROMPT).ids])
     assert ours.encode(PROMPT) == ids[0].tolist()
-    wanted = theirs.generate(ids, max_new_tokens=32, do_sample=False, pad_token_id=0)[0]
+    expected = theirs.generate(ids, max_new_tokens=32, do_sample=False, pad_token_id=0)[0]
     text = "".join(ours.generate(PROMPT, 32, LIKELIEST))
-    assert PROMPT + text == ours.decode(wanted)
-    assert len(set(wanted[ids.size(1) :].tolist())) > 4
+    assert PROMPT + text == ours.decode(expected)
+    assert len(set(expected[ids.size(1) :].tolist())) > 4
 
 
 @pytest.mark.slow
@@ -251,9 +253,12 @@ def test_a_file_is_a_model_for_the_command(file, course):
 
 def test_ends_and_template_come_from_the_metadata(file):
     written(file, **{"tokenizer.ggml.eot_token_id": 7})
-    found = gguf_file.read(file)
-    assert found.ends == {1, 7}
-    assert (found.template, found.specials) == (TEMPLATE, {"bos_token": "<s>", "eos_token": "</s>"})
+    contents = gguf_file.read(file)
+    assert contents.ends == {1, 7}
+    assert (contents.template, contents.specials) == (
+        TEMPLATE,
+        {"bos_token": "<s>", "eos_token": "</s>"},
+    )
 
 
 def test_linear_scaling_divides_the_angles(file, monkeypatch):
@@ -263,8 +268,8 @@ def test_linear_scaling_divides_the_angles(file, monkeypatch):
     written(file, model=theirs, **scaling)
     ids = torch.arange(5, 35)[None]
     got = Pretrained.load(file, "cpu").model.double()(ids).detach()
-    wanted = logits_in_double(theirs, ids, monkeypatch)
-    torch.testing.assert_close(got, wanted, rtol=0, atol=1e-10)
+    expected = logits_in_double(theirs, ids, monkeypatch)
+    torch.testing.assert_close(got, expected, rtol=0, atol=1e-10)
 
 
 def test_factors_divide_the_angles(file):
@@ -321,12 +326,12 @@ def test_sentencepiece_merges_by_score():
     facts = {"model": "llama", "tokens": ["<unk>", "<s>", *bytes_, *pieces],
              "scores": [0.0] * 258 + scores, "token_type": [2, 3] + [6] * 256 + [1] * 8,
              "bos_token_id": 1, "add_bos_token": True}  # fmt: skip
-    made = tokenizer_of(facts_for(**facts))
-    encoded = made.encode("ab abc é")
+    merged = tokenizer_of(facts_for(**facts))
+    encoded = merged.encode("ab abc é")
     assert encoded.tokens == [
         "<s>", f"{SPACE}ab", SPACE, "abc", SPACE, "<0xC3>", "<0xA9>"
     ]  # fmt: skip
-    assert made.decode(encoded.ids) == "ab abc é"
+    assert merged.decode(encoded.ids) == "ab abc é"
 
 
 @pytest.mark.parametrize(
@@ -344,9 +349,14 @@ def test_sentencepiece_merges_by_score():
     ],
 )
 def test_what_makes_no_tokenizer_is_refused(facts, words):
-    whole = {"model": "gpt2", "tokens": [*pre_alphabet(), "12"], "merges": ["1 2"], "pre": "gpt-2"}
+    complete = {
+        "model": "gpt2",
+        "tokens": [*pre_alphabet(), "12"],
+        "merges": ["1 2"],
+        "pre": "gpt-2",
+    }
     with pytest.raises(Refused, match=words):
-        tokenizer_of(facts_for(**whole | facts))
+        tokenizer_of(facts_for(**complete | facts))
 
 
 # --- What is refused ------------------------------------------------------------------------------
@@ -386,7 +396,9 @@ def test_weights_that_a_llama_has_not_are_named(file):
     written(file, tensors=tensors | {"blk.0.attn_q.bias": np.ones(64, dtype=np.float32)})
     with pytest.raises(Refused, match=r"'blk\.0\.attn_q\.bias' is not the name of a weight"):
         Pretrained.load(file, "cpu")
-    written(file, tensors={name: one for name, one in tensors.items() if "token_embd" not in name})
+    written(
+        file, tensors={name: tensor for name, tensor in tensors.items() if "token_embd" not in name}
+    )
     with pytest.raises(Refused, match=r"no matrix token_embd\.weight"):
         Pretrained.load(file, "cpu")
     tensors["output_norm.weight"] = np.full(64, np.nan, dtype=np.float32)
@@ -404,9 +416,9 @@ def test_a_type_of_weights_that_is_not_read_is_named(file):
 
 def test_a_file_that_is_truncated_anywhere_is_refused(file):
     written(file, "Q8_0")
-    whole = file.read_bytes()
-    for length in [0, 3, 4, 8, 20, *range(24, len(whole), len(whole) // 40), len(whole) - 40]:
-        file.write_bytes(whole[:length])
+    body = file.read_bytes()
+    for length in [0, 3, 4, 8, 20, *range(24, len(body), len(body) // 40), len(body) - 40]:
+        file.write_bytes(body[:length])
         with pytest.raises(Refused, match=r"model\.gguf"):
             Pretrained.load(file, "cpu")
 
@@ -414,13 +426,13 @@ def test_a_file_that_is_truncated_anywhere_is_refused(file):
 def test_a_file_with_a_damaged_head_is_refused(file):
     """Lengths and types that are other numbers end in words, whatever the library makes of them."""
     written(file, "Q8_0")
-    whole = file.read_bytes()
-    for place in range(4, 400, 9):
-        damaged = bytearray(whole)
-        damaged[place : place + 8] = b"\xff" * 8
+    body = file.read_bytes()
+    for position in range(4, 400, 9):
+        damaged = bytearray(body)
+        damaged[position : position + 8] = b"\xff" * 8
         file.write_bytes(damaged)
         with contextlib.suppress(Refused):  # a byte of a name may be any
             Pretrained.load(file, "cpu")
-    file.write_bytes(b"GGUX" + whole[4:])
+    file.write_bytes(b"GGUX" + body[4:])
     with pytest.raises(Refused, match="is not a GGUF file: it does not begin with GGUF"):
         Pretrained.load(file, "cpu")

@@ -25,22 +25,22 @@ def test_it_is_always_the_same(splits):
 
 def test_sizes(splits):
     """As many pairs as are promised."""
-    sizes = {split: len(found) for split, found in splits.items()}
+    sizes = {split: len(pairs) for split, pairs in splits.items()}
     assert sizes == {"train": 20_000, "validation": 500, "test": 1_000}
 
 
 @pytest.mark.parametrize("side", [0, 1])
 def test_nothing_is_said_twice(splits, side):
     """So no sentence has two translations, and none comes in two splits."""
-    said = [pair[side] for pairs in splits.values() for pair in pairs]
-    assert len(set(said)) == len(said)
+    sentences = [pair[side] for pairs in splits.values() for pair in pairs]
+    assert len(set(sentences)) == len(sentences)
 
 
 def test_no_word_is_unknown_in_training(splits):
-    known = {
+    words = {
         split: {
             word for pair in pairs for side in pair for word in re.findall(r"[\w'-]+", side.lower())
         }
         for split, pairs in splits.items()
     }
-    assert known["validation"] | known["test"] <= known["train"]
+    assert words["validation"] | words["test"] <= words["train"]

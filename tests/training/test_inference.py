@@ -38,7 +38,7 @@ def runs(tmp_path_factory):
 
     folder = tmp_path_factory.mktemp("runs")
     (folder / "poem.txt").write_text(POETRY, encoding="utf-8")
-    found = {}
+    trained_runs = {}
     for name, changes in {
         "copy": {"steps": 60, "warmup": 20, "validate_every": 30},
         "arithmetic": {},
@@ -62,8 +62,8 @@ def runs(tmp_path_factory):
         monitor = Monitor(run, settings.steps, 0, QUIET)
         with monitor.showing():
             trainer.train(monitor)
-        found[name] = run, task
-    return found
+        trained_runs[name] = run, task
+    return trained_runs
 
 
 def model_of(runs, name):
@@ -95,14 +95,16 @@ def test_answers_are_those_of_the_reference_s_decoding(runs, beam):
 
 
 def test_the_settings_length_penalty_is_the_usual_one(runs, monkeypatch):
-    model, seen = model_of(runs, "translation"), []
+    model, alphas = model_of(runs, "translation"), []
     monkeypatch.setattr(model, "settings", model.settings.but({"length_penalty": 1.4}))
     monkeypatch.setattr(
-        inference, "beam_search", lambda *given: seen.append(given[-1]) or beam_search(*given)
+        inference,
+        "beam_search",
+        lambda *arguments: alphas.append(arguments[-1]) or beam_search(*arguments),
     )
     model.translate(["a sees k!"])
     model.translate(["a sees k!"], alpha=0.3)
-    assert seen == [1.4, 0.3]
+    assert alphas == [1.4, 0.3]
 
 
 def test_without_an_end_an_answer_is_as_long_as_its_question(runs):
@@ -129,10 +131,10 @@ def test_what_cannot_be_answered_is_refused(runs, name, text, words):
 
 def test_a_text_goes_on_the_same_with_the_same_seed(runs):
     model = model_of(runs, "text")
-    one, same, other = (
+    first, same, other = (
         "".join(model.generate("7 green", 40, Sampling(seed=seed))) for seed in (1, 1, 2)
     )
-    assert one == same != other and one
+    assert first == same != other and first
 
 
 @pytest.mark.parametrize("name", ["shakespeare", "gpt", "llama"])
@@ -198,26 +200,26 @@ def test_a_whole_split_is_measured(runs, name):
     run, task = runs[name]
     model = Model.load(run.folder, "cpu")
     split = task.splits[-1]
-    found = evaluate(model, task, split)
+    evaluation = evaluate(model, task, split)
     total = tokens = 0
     for rows in task.held_out(split):
         total += float(Objective(model.model, 0.0)(rows.source, rows.target)[1].detach())
         tokens += rows.tokens
-    assert found.loss == pytest.approx(total / tokens)
-    assert found.perplexity == pytest.approx(math.exp(found.loss))
-    assert (found.exact_match is None) == (name in ("text", "shakespeare"))
-    assert (found.bleu is None) == (found.signature is None) == (name != "translation")
-    json.dumps(asdict(found))
-    if found.exact_match is not None:
-        sources, wanted = zip(*task.texts(split), strict=True)
+    assert evaluation.loss == pytest.approx(total / tokens)
+    assert evaluation.perplexity == pytest.approx(math.exp(evaluation.loss))
+    assert (evaluation.exact_match is None) == (name in ("text", "shakespeare"))
+    assert (evaluation.bleu is None) == (evaluation.signature is None) == (name != "translation")
+    json.dumps(asdict(evaluation))
+    if evaluation.exact_match is not None:
+        sources, references = zip(*task.texts(split), strict=True)
         beam = 4 if name == "translation" else 1
         answers = model.translate(sources, beam)
-        right = [a == b for a, b in zip(answers, wanted, strict=True)]
-        assert found.exact_match == sum(right) / len(right)
-        assert found.sequences == len(sources)
+        right = [a == b for a, b in zip(answers, references, strict=True)]
+        assert evaluation.exact_match == sum(right) / len(right)
+        assert evaluation.sequences == len(sources)
     if name == "translation":
-        assert found.bleu == sacrebleu.corpus_bleu(answers, [list(wanted)]).score
-        assert "tok:13a" in found.signature and "case:mixed" in found.signature
+        assert evaluation.bleu == sacrebleu.corpus_bleu(answers, [list(references)]).score
+        assert "tok:13a" in evaluation.signature and "case:mixed" in evaluation.signature
 
 
 def test_a_split_that_there_is_not_is_refused(runs):
@@ -231,11 +233,17 @@ def test_a_split_that_there_is_not_is_refused(runs):
 
 def test_attention_is_shown_for_every_layer_and_head(runs):
     maps = model_of(runs, "copy").attention("3 1 4 1 5")
-    assert [one.title for one in maps] == ["encoder 1", "decoder 1, own past", "decoder 1, source"]
-    assert [tuple(one.weights.shape) for one in maps] == [(2, 5, 5), (2, 6, 6), (2, 6, 5)]
-    for one in maps:
-        assert len(one.rows) == one.weights.size(1) and len(one.columns) == one.weights.size(2)
-        torch.testing.assert_close(one.weights.sum(-1), torch.ones(one.weights.shape[:2]))
+    assert [shown.title for shown in maps] == [
+        "encoder 1",
+        "decoder 1, own past",
+        "decoder 1, source",
+    ]
+    assert [tuple(shown.weights.shape) for shown in maps] == [(2, 5, 5), (2, 6, 6), (2, 6, 5)]
+    for shown in maps:
+        assert len(shown.rows) == shown.weights.size(1) and len(
+            shown.columns
+        ) == shown.weights.size(2)
+        torch.testing.assert_close(shown.weights.sum(-1), torch.ones(shown.weights.shape[:2]))
     assert maps[0].rows == ["3", "1", "4", "1", "5"] and maps[1].rows[0] == "<start>"
     assert maps[1].weights.triu(1).abs().max() == 0
 
@@ -261,9 +269,9 @@ def test_a_picture_that_fails_does_not_cost_the_measurement(runs, monkeypatch):
     monkeypatch.setattr(pipeline, "draw_attention", full)
     run, task = runs["copy"]
     screen = io.StringIO()
-    asked = RunRequest(run.settings(), run.folder, device="cpu")
-    found = pipeline._measured(run, task, asked, Console(file=screen, width=500))
-    assert found.sequences == 1000
+    run_request = RunRequest(run.settings(), run.folder, device="cpu")
+    evaluation = pipeline._measured(run, task, run_request, Console(file=screen, width=500))
+    assert evaluation.sequences == 1000
     assert "attention.png could not be drawn: No space left on device" in screen.getvalue()
 
 
@@ -278,10 +286,10 @@ def test_attention_of_gpt_and_llama_is_what_their_layers_computed(runs, name, mo
         return kernel(query, key, value, *mask, **how)
 
     monkeypatch.setattr(F, "scaled_dot_product_attention", seen)
-    (found,) = model.attention("7 green bottles")
-    assert found.weights.shape == (2, 15, 15)
-    assert found.rows == found.columns == list("7␣green␣bottles")
-    torch.testing.assert_close(found.weights, computed[0])
+    (shown,) = model.attention("7 green bottles")
+    assert shown.weights.shape == (2, 15, 15)
+    assert shown.rows == shown.columns == list("7␣green␣bottles")
+    torch.testing.assert_close(shown.weights, computed[0])
 
 
 @pytest.mark.parametrize("name", ["copy", "text"])
@@ -326,8 +334,8 @@ def test_a_folder_moves_to_another_machine(runs, tmp_path):
 )
 def test_a_folder_that_is_not_whole_is_refused(runs, tmp_path, name, body, words):
     run, _ = runs["copy"]
-    for one in ("config.yaml", "vocabulary.json", "best.safetensors"):
-        (tmp_path / one).write_bytes((run.folder / one).read_bytes())
+    for file in ("config.yaml", "vocabulary.json", "best.safetensors"):
+        (tmp_path / file).write_bytes((run.folder / file).read_bytes())
     if body is None:
         (tmp_path / name).unlink()
     else:

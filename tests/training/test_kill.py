@@ -41,8 +41,8 @@ def killed(arguments, run, more):
 
 @pytest.mark.slow
 def test_a_run_that_was_killed_again_and_again_ends_the_same(tmp_path, course_here, one_thread):
-    whole = course_here("train", "copy", "--out", tmp_path / "whole", *LONG)
-    assert whole.exit_code == 0, whole.output
+    full = course_here("train", "copy", "--out", tmp_path / "whole", *LONG)
+    assert full.exit_code == 0, full.output
     draw, run = random.Random(4), Run(tmp_path / "killed")
     arguments, reached = ["--out", run.folder, *LONG], []
     for _ in range(KILLS):

@@ -35,9 +35,9 @@ def clock(monkeypatch):
 def test_the_best_validation_outlives_a_stop(tmp_path):
     first = Monitor(Run(tmp_path), 100, 0, QUIET)
     with first.showing():
-        for one in (row(10, 2.5), row(20, 1.5), row(30, 1.7), row(40, 0.1)):
-            first.show(one)
-            first.keep(one)
+        for step_row in (row(10, 2.5), row(20, 1.5), row(30, 1.7), row(40, 0.1)):
+            first.show(step_row)
+            first.keep(step_row)
     second = Monitor(Run(tmp_path), 100, 30, QUIET)  # killed after a checkpoint at step 30
     with second.showing():
         assert second._best == (1.5, 20)
@@ -63,29 +63,29 @@ def test_rows_that_are_there_are_never_at_risk(tmp_path, monkeypatch):
             Monitor(run, 20, 10, QUIET)
     assert run.metrics.read_bytes() == before
     with Monitor(run, 20, 10, QUIET).showing():
-        assert [kept["step"] for kept in read_metrics(run)] == [10]
+        assert [recorded["step"] for recorded in read_metrics(run)] == [10]
     assert run.metrics.read_bytes() == b"".join(before.splitlines(keepends=True)[:2])
 
 
 def test_what_is_left_is_told_by_the_last_steps_alone(tmp_path, clock):
-    one = Monitor(Run(tmp_path), 1000, 0, QUIET)
-    with one.showing():
+    monitor = Monitor(Run(tmp_path), 1000, 0, QUIET)
+    with monitor.showing():
         clock.now = 60.0  # the first step takes a minute
-        one.show(row(1))
-        assert one._left(row(1)) == "–"
+        monitor.show(row(1))
+        assert monitor._left(row(1)) == "–"
         for step in range(2, 401):
             clock.now += 1.0 if step <= 200 else 0.1
-            one.show(row(step))
-        assert one._left(row(400)) == "0:01:00"
+            monitor.show(row(step))
+        assert monitor._left(row(400)) == "0:01:00"
 
 
 def test_a_terminal_keeps_a_line_for_each_validation(tmp_path):
     screen = io.StringIO()
     console = Console(file=screen, force_terminal=True, width=100)
-    one = Monitor(Run(tmp_path), 1000, 0, console)
-    with one.showing():
-        one.show(row(10))
-        one.show(row(20, 1.25))
+    monitor = Monitor(Run(tmp_path), 1000, 0, console)
+    with monitor.showing():
+        monitor.show(row(10))
+        monitor.show(row(20, 1.25))
     assert "step   20  loss 2.0000  validation 1.2500  (perplexity 9.000)" in screen.getvalue()
 
 

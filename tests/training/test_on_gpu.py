@@ -64,7 +64,7 @@ def here(parts, tmp_path):
 def kept(file):
     """Return the status and the rows of each part in the file."""
     records = map(json.loads, file.read_text(encoding="utf-8").splitlines())
-    return {one["part"]: (one["status"], one["rows"]) for one in records}
+    return {record["part"]: (record["status"], record["rows"]) for record in records}
 
 
 def stop(here):
@@ -79,20 +79,20 @@ def fail(here):
 def test_every_part_runs_at_toy_size(tmp_path):
     on_gpu = importlib.import_module("on_gpu")
     (tmp_path / "model.py").write_text(NANOGPT)
-    with pytest.raises(SystemExit) as left:
+    with pytest.raises(SystemExit) as exited:
         on_gpu.main(["--dry", "--out", str(tmp_path), "--nanogpt", str(tmp_path)])
-    found = kept(tmp_path / "on_gpu.jsonl")
-    assert left.value.code == 0, found
-    assert list(found) == [part.name for part in on_gpu.PARTS]
-    assert {status for status, _ in found.values()} == {"done"}
-    assert all(len(row) > 1 for _, rows in found.values() for row in rows)
-    [checks] = found["Checks on CUDA"][1]
+    by_part = kept(tmp_path / "on_gpu.jsonl")
+    assert exited.value.code == 0, by_part
+    assert list(by_part) == [part.name for part in on_gpu.PARTS]
+    assert {status for status, _ in by_part.values()} == {"done"}
+    assert all(len(row) > 1 for _, rows in by_part.values() for row in rows)
+    [checks] = by_part["Checks on CUDA"][1]
     assert checks["note"].startswith("0 passed, 0 failed, ") and " 0 skipped" not in checks["note"]
-    assert [row["what"] for row in found["GPT-2 124M, training"][1]] == ["ours", "nanoGPT"]
+    assert [row["what"] for row in by_part["GPT-2 124M, training"][1]] == ["ours", "nanoGPT"]
     if importlib.util.find_spec("transformers"):
-        assert found["SmolLM2-135M, decoding, batch 64"][1][1]["same"] == 1
+        assert by_part["SmolLM2-135M, decoding, batch 64"][1][1]["same"] == 1
     table = (tmp_path / "on_gpu.md").read_text(encoding="utf-8")
-    assert all(f"\n| {name} | " in table for name in found)
+    assert all(f"\n| {name} | " in table for name in by_part)
 
 
 def test_what_was_done_before_a_kill_is_not_repeated(parts, here, tmp_path, monkeypatch):

@@ -65,12 +65,12 @@ def again(run):
 
 def test_whose_parts_they_are_is_told(answers):
     (answers / "day16_label_smoothing.py").write_text("nonsense", encoding="utf-8")
-    found = parts_of(small(answers="mine"), answers, runs)
-    assert found.own == ["attention"] and list(found.filled) == ["no file"]
-    yours, others = found.lines()
+    parts = parts_of(small(answers="mine"), answers, runs)
+    assert parts.own == ["attention"] and list(parts.filled) == ["no file"]
+    yours, rest = parts.lines()
     assert yours == "Yours (1): attention"
-    assert others.startswith("From the reference (14), no file: MultiHeadedAttention")
-    assert "LabelSmoothing" not in others and "subsequent_mask" not in others
+    assert rest.startswith("From the reference (14), no file: MultiHeadedAttention")
+    assert "LabelSmoothing" not in rest and "subsequent_mask" not in rest
     assert sys.modules["implementation"] is implementation
 
 
@@ -92,8 +92,8 @@ def test_an_answer_that_cannot_be_read_is_named(answers, tmp_path, monkeypatch):
 
 
 def test_without_answers_nothing_is_told(tmp_path):
-    found = parts_of(small(), tmp_path / "none", runs)
-    assert found.module is implementation and not list(found.lines())
+    parts = parts_of(small(), tmp_path / "none", runs)
+    assert parts.module is implementation and not list(parts.lines())
 
 
 @pytest.mark.parametrize(
@@ -116,9 +116,11 @@ def test_a_file_that_cannot_be_loaded_is_refused(answers, name, text, words):
     (answers / name).write_text(
         text + "\nclass Mine: pass\nclass Encoder: pass\n", encoding="utf-8"
     )
-    with pytest.raises(Refused, match=words) as told:
+    with pytest.raises(Refused, match=words) as refusal:
         parts_of(small(answers="mine"), answers, runs)
-    assert "course check --answers mine" in str(told.value) and "<unknown>" not in str(told.value)
+    assert "course check --answers mine" in str(refusal.value) and "<unknown>" not in str(
+        refusal.value
+    )
 
 
 def test_where_nothing_is_the_learner_s_there_is_nothing_to_train(answers):
@@ -142,11 +144,11 @@ def test_what_is_trained_is_what_is_measured_and_used(answers, tmp_path):
     trainer.train(None)
     (answers / "day08_attention.py").write_text("gone", encoding="utf-8")
     model = Model.load(trainer.run.folder, "cpu", runs)
-    found = evaluate(model, trainer.task, "validation")
-    assert found.loss == pytest.approx(trainer.progress.best, rel=1e-6)
+    evaluation = evaluate(model, trainer.task, "validation")
+    assert evaluation.loss == pytest.approx(trainer.progress.best, rel=1e-6)
     settings = trainer.settings.but({"answers": ""})
     reference = Model(settings, model.languages, implementation_model(model), torch.device("cpu"))
-    assert abs(evaluate(reference, trainer.task, "validation").loss - found.loss) > 1e-4
+    assert abs(evaluate(reference, trainer.task, "validation").loss - evaluation.loss) > 1e-4
 
 
 def implementation_model(model):
@@ -161,12 +163,12 @@ def implementation_model(model):
 def test_a_run_goes_on_with_its_own_parts_alone(answers, tmp_path):
     trainer = begun(answers, tmp_path / "run")
     trainer.train(None)
-    kept = trainer.run.answers / "day08_attention.py"
-    kept.write_text(LOUD.replace("30 *", "3 *"), encoding="utf-8")
+    copied = trainer.run.answers / "day08_attention.py"
+    copied.write_text(LOUD.replace("30 *", "3 *"), encoding="utf-8")
     with pytest.raises(Refused, match="answers has changed since the run was begun"):
         again(trainer.run)
-    kept.unlink()
-    kept.parent.rmdir()
+    copied.unlink()
+    copied.parent.rmdir()
     with pytest.raises(Refused, match="answers is gone"):
         again(trainer.run)
 
@@ -174,9 +176,9 @@ def test_a_run_goes_on_with_its_own_parts_alone(answers, tmp_path):
 def test_an_error_in_a_part_is_told_by_its_line(answers, tmp_path):
     (answers / "day08_attention.py").write_text(LOUD.replace("30 * weights", "none"))
     trainer = begun(answers, tmp_path / "run")
-    with pytest.raises(Refused) as told:
+    with pytest.raises(Refused) as refusal:
         trainer.train(None)
-    lines = str(told.value).splitlines()
+    lines = str(refusal.value).splitlines()
     assert lines[0].endswith("raise an error. NameError: name 'none' is not defined")
     assert lines[1] == "  line 8, in attention: return none @ value, weights"
     assert lines[2] == "Did you mean `None`?"

@@ -18,7 +18,7 @@ def attention(names, heads=2, title="layer 1"):
 
 
 @pytest.mark.parametrize(
-    ("token", "drawn"),
+    ("token", "shown"),
     [
         ("$x$", "$x$"),
         ("␣the", "␣the"),
@@ -30,8 +30,8 @@ def attention(names, heads=2, title="layer 1"):
         ("a long long token", "a␣long␣long…"),
     ],
 )
-def test_a_label_can_be_drawn(token, drawn):
-    assert label(token) == drawn
+def test_a_label_can_be_drawn(token, shown):
+    assert label(token) == shown
 
 
 @pytest.mark.parametrize("ending", ["png", "svg", "pdf"])

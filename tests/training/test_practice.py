@@ -75,13 +75,13 @@ def trained(tmp_path, poem):
 @pytest.mark.parametrize(("task", "changes"), RUNS)
 def test_two_steps_are_those_of_the_cpu(trained, task, changes):
     """Two steps and their validation leave the weights and the loss that they leave on the CPU."""
-    there, here = (trained(task, changes, device) for device in ("practice", "cpu"))
-    for name, parameter in there.objective.parameters.items():
+    on_practice, here = (trained(task, changes, device) for device in ("practice", "cpu"))
+    for name, parameter in on_practice.objective.parameters.items():
         assert parameter.device.type == "practice"
         torch.testing.assert_close(
             parameter.detach().cpu(), here.objective.parameters[name].detach()
         )
-    assert there.validate() == pytest.approx(here.validate(), rel=1e-5)
+    assert on_practice.validate() == pytest.approx(here.validate(), rel=1e-5)
 
 
 @pytest.mark.slow
@@ -89,19 +89,19 @@ def test_two_steps_are_those_of_the_cpu(trained, task, changes):
 def test_a_run_is_used_there(trained, task):
     """It translates, with beams as well, and generates what it does on the CPU, quantized or not."""
     run = trained(task, {"model": "gpt"} if task == "text" else {}, "cpu").run
-    said = []
+    results = []
     for device in ("cpu", "practice"):
         model = Model.load(run.folder, device)
         small_one = Model(
             model.settings, model.languages, quantize_model(model.model), model.device, model.parts
         )
-        for one in (model, small_one):
-            assert {tensor.device.type for tensor in one.model.state_dict().values()} == {device}
+        for user in (model, small_one):
+            assert {tensor.device.type for tensor in user.model.state_dict().values()} == {device}
             if task == "text":
-                said.append(["".join(one.generate("7 green", 8, COLD))])
+                results.append(["".join(user.generate("7 green", 8, COLD))])
             else:
-                said.append([one.translate(["1 2 3"], beam)[0] for beam in (1, 3)])
-    assert said[:2] == said[2:]
+                results.append([user.translate(["1 2 3"], beam)[0] for beam in (1, 3)])
+    assert results[:2] == results[2:]
 
 
 @pytest.mark.parametrize("beam", [1, 3])
@@ -109,14 +109,14 @@ def test_a_cache_decodes_there(beam):
     """Keys and values kept on the device give what is decoded without them."""
     settings, model = encoder_decoder("post")
     src, mask = sources()
-    wanted = _decoded(model, src, mask, beam)
+    expected = _decoded(model, src, mask, beam)
     model, src = model.to("practice"), src.to("practice")
     mask = Batch(src).src_mask
     cached = CachedEncoderDecoder(model, settings, LONGEST, beam)
-    for one in (model, cached):
-        found = _decoded(one, src, mask, beam)
-        assert found.device.type == "practice"
-        assert torch.equal(found.cpu(), wanted)
+    for decoder in (model, cached):
+        decoded = _decoded(decoder, src, mask, beam)
+        assert decoded.device.type == "practice"
+        assert torch.equal(decoded.cpu(), expected)
 
 
 def _decoded(model, src, mask, beam):

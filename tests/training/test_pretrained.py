@@ -63,9 +63,9 @@ def published(kind):
 
 def tokenizer():
     """Byte pairs, and nothing before a text."""
-    found = tokenizers.Tokenizer(tokenizers.models.BPE())
-    found.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
-    found.decoder = tokenizers.decoders.ByteLevel()
+    result = tokenizers.Tokenizer(tokenizers.models.BPE())
+    result.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
+    result.decoder = tokenizers.decoders.ByteLevel()
     alphabet = tokenizers.pre_tokenizers.ByteLevel.alphabet()
     trainer = tokenizers.trainers.BpeTrainer(
         vocab_size=300,
@@ -73,8 +73,8 @@ def tokenizer():
         initial_alphabet=alphabet,
         show_progress=False,
     )
-    found.train_from_iterator(POETRY.splitlines(keepends=True), trainer)
-    return found
+    result.train_from_iterator(POETRY.splitlines(keepends=True), trainer)
+    return result
 
 
 def written(folder, kind, **how):
@@ -116,12 +116,12 @@ def test_a_greedy_continuation_is_that_of_transformers(kind, shard, tmp_path):
     assert (tmp_path / model_folder.INDEX).exists() == bool(shard)
     ours = Pretrained.load(tmp_path, "cpu")
     ids = torch.tensor([ours.encode(PROMPT)])
-    wanted = theirs.generate(ids, max_new_tokens=32, do_sample=False, pad_token_id=0)[0]
+    expected = theirs.generate(ids, max_new_tokens=32, do_sample=False, pad_token_id=0)[0]
     text = "".join(ours.generate(PROMPT, 32, LIKELIEST))
-    assert PROMPT + text == ours.decode(wanted)
-    assert len(set(wanted[ids.size(1) :].tolist())) > 4
+    assert PROMPT + text == ours.decode(expected)
+    assert len(set(expected[ids.size(1) :].tolist())) > 4
     with torch.no_grad():
-        torch.testing.assert_close(ours.model(wanted[None]), theirs(wanted[None]).logits)
+        torch.testing.assert_close(ours.model(expected[None]), theirs(expected[None]).logits)
 
 
 @pytest.mark.slow
@@ -145,8 +145,8 @@ def test_a_text_ends_where_the_model_ends_it(copy):
 
 def rewrite(path, **changes):
     """Change keys of a JSON file; None takes one away."""
-    kept = (json.loads(path.read_text()) if path.exists() else {}) | changes
-    path.write_text(json.dumps({key: value for key, value in kept.items() if value is not None}))
+    entries = (json.loads(path.read_text()) if path.exists() else {}) | changes
+    path.write_text(json.dumps({key: value for key, value in entries.items() if value is not None}))
 
 
 @pytest.mark.parametrize("token", ["</s>", {"__type": "AddedToken", "content": "</s>"}])
@@ -177,15 +177,17 @@ def test_what_transformers_would_read_too_is_read(copy):
     """Weights saved as `torch.compile` returns a model, and a config without what is as usual."""
     folder = copy("llama")
     path, config = folder / model_folder.WEIGHTS, folder / model_folder.CONFIG
-    wanted = Pretrained.load(folder, "cpu").model.state_dict()
+    expected = Pretrained.load(folder, "cpu").model.state_dict()
     tensors = safetensors.torch.load_file(path)
-    safetensors.torch.save_file({f"_orig_mod.{name}": one for name, one in tensors.items()}, path)
-    kept = {
+    safetensors.torch.save_file(
+        {f"_orig_mod.{name}": tensor for name, tensor in tensors.items()}, path
+    )
+    entries = {
         key: value for key, value in json.loads(config.read_text()).items() if key != "rms_norm_eps"
     }
-    config.write_text(json.dumps(kept))
+    config.write_text(json.dumps(entries))
     ours = Pretrained.load(folder, "cpu").model
-    assert all(torch.equal(one, wanted[name]) for name, one in ours.state_dict().items())
+    assert all(torch.equal(tensor, expected[name]) for name, tensor in ours.state_dict().items())
     assert ours.config.eps == 1e-6
 
 
@@ -216,10 +218,10 @@ def test_the_logits_are_those_of_transformers(name, how, tmp_path, monkeypatch):
     theirs.save_pretrained(tmp_path)
     tokenizer().save(str(tmp_path / "tokenizer.json"))
     ids = torch.arange(3, 63)[None]
-    wanted = logits_in_double(theirs, ids, monkeypatch)
+    expected = logits_in_double(theirs, ids, monkeypatch)
     got = Pretrained.load(tmp_path, "cpu").model.double()(ids).detach()
-    torch.testing.assert_close(got, wanted, rtol=0, atol=1e-10)
-    assert wanted.std() > 0.1
+    torch.testing.assert_close(got, expected, rtol=0, atol=1e-10)
+    assert expected.std() > 0.1
 
 
 def test_older_configurations_stretch_angles_too(copy):
@@ -282,8 +284,8 @@ def test_a_file_that_is_missing_or_damaged_is_named(copy, name, body):
     if body is None:
         (folder / name).unlink()
     else:
-        whole = (folder / name).read_bytes()
-        (folder / name).write_bytes(whole[: len(whole) // 2] if body == "half" else body)
+        content = (folder / name).read_bytes()
+        (folder / name).write_bytes(content[: len(content) // 2] if body == "half" else body)
     with pytest.raises(Refused, match=name):
         Pretrained.load(folder, "cpu")
 
@@ -291,12 +293,12 @@ def test_a_file_that_is_missing_or_damaged_is_named(copy, name, body):
 def test_a_tokenizer_may_know_more_than_the_model(copy):
     """Padding and added tokens need no row of the embedding until a prompt holds one."""
     folder = copy()
-    wanted = "".join(Pretrained.load(folder, "cpu").generate(PROMPT, 9, LIKELIEST))
+    expected = "".join(Pretrained.load(folder, "cpu").generate(PROMPT, 9, LIKELIEST))
     larger = tokenizer()
     larger.add_tokens([f"word{number}" for number in range(100)])
     larger.save(str(folder / model_folder.TOKENIZER))
     ours = Pretrained.load(folder, "cpu")
-    assert "".join(ours.generate(PROMPT, 9, LIKELIEST)) == wanted != ""
+    assert "".join(ours.generate(PROMPT, 9, LIKELIEST)) == expected != ""
     words = r"no embedding for the token 'word7' \(id 307\): the tokenizer has 400 .* the model 300"
     with pytest.raises(Refused, match=words):
         list(ours.generate("word7", 9, LIKELIEST))
@@ -374,8 +376,8 @@ def test_an_index_names_only_files_beside_it(copy, file):
 def test_a_shard_that_lacks_what_its_index_says_is_named(tmp_path):
     written(tmp_path, "gpt2", max_shard_size="20KB")
     index = json.loads((tmp_path / model_folder.INDEX).read_text())
-    one, *_, other = sorted(set(index["weight_map"].values()))
-    shutil.copyfile(tmp_path / one, tmp_path / other)
+    first, *_, other = sorted(set(index["weight_map"].values()))
+    shutil.copyfile(tmp_path / first, tmp_path / other)
     with pytest.raises(
         Refused, match=f"{other} has no .*, which model.safetensors.index.json says"
     ):

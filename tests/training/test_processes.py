@@ -87,13 +87,13 @@ def pair(folder):
 @pytest.mark.parametrize("case", CASES)
 def test_two_processes_have_the_losses_of_one(case, shard, alone, pair):
     """7 rows a batch are 4 in one process and 3 in the other: the mean is over tokens, not processes."""
-    one, two = alone(case), pair / f"{case} {shard}"
-    losses = losses_of(one)
+    single, two = alone(case), pair / f"{case} {shard}"
+    losses = losses_of(single)
     assert losses_of(two) == pytest.approx(losses, rel=1e-10)
     if case == "clip":
         assert losses[-1] < 0.95 * losses[0]
         weights = read_weights(two / "weights")
-        for name, weight in read_weights(one / "weights").items():
+        for name, weight in read_weights(single / "weights").items():
             if "w_k.bias" not in name:  # its gradient is 0, and its step is noise
                 torch.testing.assert_close(weights[name], weight, rtol=1e-6, atol=1e-8)
 

@@ -24,7 +24,9 @@ def words():
             if isinstance(node, ast.Constant) and isinstance(node.value, str):
                 yield node.value
             if isinstance(node, ast.List):
-                parts = [one.value for one in node.elts[:2] if isinstance(one, ast.Constant)]
+                parts = [
+                    element.value for element in node.elts[:2] if isinstance(element, ast.Constant)
+                ]
                 yield " ".join(map(str, parts))
 
 
@@ -32,14 +34,16 @@ def test_the_program_is_typed():
     """mypy holds what is handed over to what is asked for."""
     assert cli._program.__annotations__["return"] == Program.__name__
     for name in ("keep", "load"):
-        ours, theirs = (getattr(one, name).__annotations__ for one in (runs, PartsProvider))
+        ours, theirs = (
+            getattr(provider, name).__annotations__ for provider in (runs, PartsProvider)
+        )
         assert ours == theirs
 
 
 def test_commands_that_messages_name_are_there():
-    found = {name for text in words() for name in NAMED.findall(text)}
-    assert {"train", "evaluate", "export", "compare", "check"} <= found
-    assert found <= set(cli.COMMANDS)
+    names = {name for text in words() for name in NAMED.findall(text)}
+    assert {"train", "evaluate", "export", "compare", "check"} <= names
+    assert names <= set(cli.COMMANDS)
 
 
 @pytest.mark.parametrize(("launcher", "follower"), [("", False), ("run", True)])

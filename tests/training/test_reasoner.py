@@ -82,18 +82,18 @@ def test_every_text_of_the_task_has_tokens():
 
 @pytest.mark.parametrize("digits", [1, 2, 6])
 def test_held_out_questions_are_in_no_batch(tmp_path, digits):
-    found = Reasoner(Recipe(**TINY | {"digits": digits}), running._reference(), tmp_path)
+    model = Reasoner(Recipe(**TINY | {"digits": digits}), running._reference(), tmp_path)
     source = reasoner.random.Random(0)
-    drawn = {found._question(source) for _ in range(2000)}
-    assert len(found.held_out) == (50 if digits == 1 else 500) and not drawn & found.held_out
-    assert {len(str(number)) for pair in drawn for number in pair} == {digits}
-    longest = max(len(encode(worked_out(*pair))) for pair in drawn)
-    assert longest + 1 <= found._longest < longest + 4
+    questions = {model._question(source) for _ in range(2000)}
+    assert len(model.held_out) == (50 if digits == 1 else 500) and not questions & model.held_out
+    assert {len(str(number)) for pair in questions for number in pair} == {digits}
+    longest = max(len(encode(worked_out(*pair))) for pair in questions)
+    assert longest + 1 <= model._longest < longest + 4
 
 
 def test_a_stopped_run_goes_on_with_the_same_results(tmp_path):
-    whole = begun(tmp_path / "whole")
-    steps = list(whole.train())
+    full = begun(tmp_path / "whole")
+    steps = list(full.train())
     assert [stage.name for stage, _ in steps] == 6 * ["pretraining"] + 3 * ["tuning"] + 4 * [
         "reinforcement"
     ]
@@ -107,7 +107,7 @@ def test_a_stopped_run_goes_on_with_the_same_results(tmp_path):
         parts = again(tmp_path / "parts")
         parts.resume()
     assert taken == [(stage.name, value) for stage, value in steps]
-    assert parts.progress == whole.progress
+    assert parts.progress == full.progress
     for stage in ("pretraining", "tuning", "reinforcement"):
         first, second = (
             read_weights(tmp_path / folder / f"{stage}.safetensors")
@@ -117,13 +117,13 @@ def test_a_stopped_run_goes_on_with_the_same_results(tmp_path):
 
 
 def test_a_damaged_state_gives_way_to_the_one_before(tmp_path):
-    found = begun(tmp_path / "run")
-    for _, _ in zip(range(5), found.train(), strict=False):
-        found.save()
+    first = begun(tmp_path / "run")
+    for _, _ in zip(range(5), first.train(), strict=False):
+        first.save()
     (tmp_path / "run" / reasoner.STATE).write_bytes(b"nonsense")
-    found = again(tmp_path / "run")
-    found.resume()
-    assert (found.progress.stage, found.progress.step) == (0, 4)
+    second = again(tmp_path / "run")
+    second.resume()
+    assert (second.progress.stage, second.progress.step) == (0, 4)
     (tmp_path / "run" / "previous.state").write_bytes(b"")
     with pytest.raises(Refused, match="damaged"):
         again(tmp_path / "run").resume()
@@ -160,7 +160,7 @@ def test_a_reasoner_of_nobody_s_parts_is_none(tiny):
 
 
 @pytest.mark.parametrize(
-    ("asked", "told"),
+    ("arguments", "words"),
     [
         ("grpo", "--from RUN and --task sums"),
         ("grpo --from run --task products", "--task sums"),
@@ -178,8 +178,8 @@ def test_a_reasoner_of_nobody_s_parts_is_none(tiny):
         ("copy --task sums", "--task is for course train grpo"),
     ],
 )
-def test_refusals(tiny, asked, told):
+def test_refusals(tiny, arguments, words):
     reasoner.begin(tiny / "run", Recipe(**TINY, **SHORT), "")
-    done = run("train", *asked.split())
-    assert done.exit_code == 2 and told in " ".join(done.output.split())
+    done = run("train", *arguments.split())
+    assert done.exit_code == 2 and words in " ".join(done.output.split())
     assert [path.name for path in tiny.iterdir()] == ["run"]

@@ -72,11 +72,11 @@ def test_an_empty_folder_of_somebody_s_stays(tmp_path):
 @pytest.fixture
 def run(tmp_path):
     settings = small(steps=2)
-    found = Run.begin(tmp_path / "a run", settings)
+    created = Run.begin(tmp_path / "a run", settings)
     task = tasks.load(settings, QUIET)
-    found.keep_languages(task.languages)
-    Trainer(settings, task, found, CPU).train(None)
-    return found
+    created.keep_languages(task.languages)
+    Trainer(settings, task, created, CPU).train(None)
+    return created
 
 
 @pytest.mark.parametrize(

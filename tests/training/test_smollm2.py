@@ -38,7 +38,7 @@ def published(transformers):
     """transformers' model with the file's weights as the `gguf` library dequantizes them, in the order of
     Hugging Face. (transformers reads GGUF by itself only with another package.)"""
     reader = gguf.GGUFReader(FILE)
-    fact = {name.removeprefix("llama."): one.contents() for name, one in reader.fields.items()}
+    fact = {name.removeprefix("llama."): field.contents() for name, field in reader.fields.items()}
     heads, kv_heads = (fact[f"attention.head_count{kv}"] for kv in ("", "_kv"))
     sizes = transformers.LlamaConfig(
         vocab_size=fact["vocab_size"],
@@ -55,12 +55,12 @@ def published(transformers):
     )
     state = {}
     ours = {theirs: name for name, theirs in (*PARTS.items(), *OTHERS.items())}
-    for one in reader.tensors:
-        weight = torch.tensor(gguf.dequantize(one.data, one.tensor_type))
-        if one.name in ours:
-            state[ours[one.name]] = weight
+    for tensor in reader.tensors:
+        weight = torch.tensor(gguf.dequantize(tensor.data, tensor.tensor_type))
+        if tensor.name in ours:
+            state[ours[tensor.name]] = weight
             continue
-        _, number, part, _ = one.name.split(".")
+        _, number, part, _ = tensor.name.split(".")
         if part in ("attn_q", "attn_k"):  # what llama.cpp has side by side is half a head apart
             pairs = weight.unflatten(0, (heads if part == "attn_q" else kv_heads, -1, 2))
             weight = pairs.transpose(1, 2).flatten(0, 2)
@@ -75,7 +75,7 @@ def test_day_32_records_the_logits_of_transformers(ours):
     """What its lesson compares the learner's class with."""
     theirs = published(pytest.importorskip("transformers"))
     lesson = nbformat.read(ROOT / "lessons" / "day32_llama.ipynb", as_version=4)
-    [cell] = [one for one in lesson.cells if "PUBLISHED = " in one.source]
+    [cell] = [pinned for pinned in lesson.cells if "PUBLISHED = " in pinned.source]
     recorded: dict[str, Any] = {"torch": torch}
     exec(cell.source, recorded)
     text = torch.tensor([ours.encode(recorded["TEXT"])])
@@ -101,11 +101,11 @@ def test_a_greedy_continuation_is_that_of_transformers(ours, tmp_path):
     their_tokenizer = transformers.AutoTokenizer.from_pretrained(FILE.parent, gguf_file=FILE.name)
     ids = torch.tensor([ours.encode(PROMPT)])
     assert their_tokenizer(PROMPT)["input_ids"] == ids[0].tolist()
-    wanted = theirs.generate(ids, max_new_tokens=64, do_sample=False, pad_token_id=0)
-    assert wanted.size(1) == ids.size(1) + 64
+    expected = theirs.generate(ids, max_new_tokens=64, do_sample=False, pad_token_id=0)
+    assert expected.size(1) == ids.size(1) + 64
     for model in (ours.model, Pretrained.load(tmp_path, "cpu").model):
-        assert torch.equal(generate_cached(model, ids, 64, temperature=0.0), wanted)
-        assert torch.equal(generate(model, ids, 64, temperature=0.0), wanted)
+        assert torch.equal(generate_cached(model, ids, 64, temperature=0.0), expected)
+        assert torch.equal(generate(model, ids, 64, temperature=0.0), expected)
 
 
 @pytest.mark.parametrize(
@@ -119,10 +119,10 @@ def test_it_splits_texts_as_transformers_does(ours, text):
 
 
 def test_it_answers_a_question_and_knows_what_was_said(ours):
-    said = []
-    chat = ChatSession(ours, Sampling(temperature=0.0), 24, QUIET, said.append)
+    printed = []
+    chat = ChatSession(ours, Sampling(temperature=0.0), 24, QUIET, printed.append)
     chat.hear("What is the capital of France?")
-    assert "Paris" in "".join(said)
-    first = len(said)
+    assert "Paris" in "".join(printed)
+    first = len(printed)
     chat.hear("Repeat the name of that city.")
-    assert "Paris" in "".join(said[first:])
+    assert "Paris" in "".join(printed[first:])

@@ -35,24 +35,24 @@ def translation(**changes):
     return Translation(small("translation", **changes), splits)
 
 
-def same(one: Rows, other: Rows) -> bool:
-    if (one.source is None) != (other.source is None):
+def same(rows: Rows, other: Rows) -> bool:
+    if (rows.source is None) != (other.source is None):
         return False
-    sources = one.source is None or torch.equal(one.source, other.source)
-    return sources and torch.equal(one.target, other.target)
+    sources = rows.source is None or torch.equal(rows.source, other.source)
+    return sources and torch.equal(rows.target, other.target)
 
 
 @pytest.mark.parametrize("name", [*DRAWN, "text", "translation"])
 def test_a_batch_is_a_function_of_seed_and_number(name, poem):
     data = {"data": str(poem)} if name == "text" else {}
     if name == "translation":
-        one, two, other = translation(), translation(), translation(seed=1)
+        first, two, other = translation(), translation(), translation(seed=1)
     else:
-        one, two, other = load(name, **data), load(name, **data), load(name, seed=1, **data)
+        first, two, other = load(name, **data), load(name, **data), load(name, seed=1, **data)
     for number in (7, 0, 300, 7):
-        assert same(one.batch(number), two.batch(number))
-    assert not same(one.batch(0), one.batch(1))
-    assert not same(one.batch(0), other.batch(0))
+        assert same(first.batch(number), two.batch(number))
+    assert not same(first.batch(0), first.batch(1))
+    assert not same(first.batch(0), other.batch(0))
 
 
 @pytest.mark.parametrize("name", DRAWN)
@@ -68,8 +68,8 @@ def test_answers_are_right(name):
         elif name == "sorting":
             assert answer.split() == sorted(question.split()) and len(source) == 10
         else:
-            left, right = question.removesuffix("=").split("+")
-            assert int(answer) == int(left) + int(right) and END in target
+            first_number, right = question.removesuffix("=").split("+")
+            assert int(answer) == int(first_number) + int(right) and END in target
 
 
 def test_vocabularies_have_the_sizes_they_are_said_to_have():
@@ -95,17 +95,17 @@ def test_what_is_held_out_is_never_learned_from(name):
 
 @pytest.mark.parametrize("name", DRAWN)
 def test_the_held_out_sequences_are_a_thousand_whatever_the_seed(name):
-    one, other = load(name), load(name, seed=5)
-    assert len(one.texts("test")) == 1000 and len(one.texts("validation")) == 500
-    assert one.texts("test") == other.texts("test")
-    assert sum(len(rows) for rows in one.held_out("test")) == 1000
+    first, other = load(name), load(name, seed=5)
+    assert len(first.texts("test")) == 1000 and len(first.texts("validation")) == 500
+    assert first.texts("test") == other.texts("test")
+    assert sum(len(rows) for rows in first.held_out("test")) == 1000
 
 
 def test_every_held_out_token_of_a_text_is_predicted_once(poem):
     task = load("text", data=str(poem), context=50)
     predicted = torch.cat([rows.target[:, 1:].flatten() for rows in task.held_out("validation")])
-    whole = task.languages.target.encode(POETRY[int(0.9 * len(POETRY)) :])
-    assert predicted.tolist() == whole[1:]
+    full = task.languages.target.encode(POETRY[int(0.9 * len(POETRY)) :])
+    assert predicted.tolist() == full[1:]
 
 
 def test_a_text_s_batches_hold_what_is_learned_from_alone(poem):
@@ -127,14 +127,14 @@ def test_subwords_are_learned_from_the_training_split_alone(tmp_path):
 
 def test_an_epoch_of_translation_holds_every_pair_once():
     task = translation()
-    seen = []
+    pairs = []
     for number in range(task.per_epoch, 2 * task.per_epoch):
         rows = task.batch(number)
         words = task.languages.target
         for source, target in zip(rows.source.tolist(), rows.target.tolist(), strict=True):
             assert target[0] == START and END in target
-            seen.append((words.decode(source), words.decode(target)))
-    assert sorted(seen) == sorted(PAIRS[:240])
+            pairs.append((words.decode(source), words.decode(target)))
+    assert sorted(pairs) == sorted(PAIRS[:240])
 
 
 def test_epochs_differ_in_order_and_company():
@@ -161,10 +161,10 @@ def test_long_pairs_are_not_learned_from_but_held_out_ones_are_all_measured():
 
 
 def test_of_few_pairs_alone_words_and_sentences_are_learned_and_all_that_is_held_out_is_measured():
-    few, whole = translation(pairs=60, vocabulary=290), translation(vocabulary=290)
+    few, full = translation(pairs=60, vocabulary=290), translation(vocabulary=290)
     cut = {"train": PAIRS[:60], "validation": PAIRS[240:280], "test": PAIRS[280:]}
     alone = Translation(small("translation", vocabulary=290), cut)
-    assert few.per_epoch < whole.per_epoch
+    assert few.per_epoch < full.per_epoch
     assert all(same(few.batch(n), alone.batch(n)) for n in range(2 * few.per_epoch))
     assert all(map(same, few.held_out("test"), alone.held_out("test")))
     assert sum(len(rows) for rows in few.held_out("validation")) == 40
@@ -258,9 +258,9 @@ def test_a_corpus_that_there_is_not_is_refused(data, source, target, words):
 
 
 def test_the_toy_corpus_goes_both_ways():
-    there = corpora.parallel("toy", "en", "fr", None, QUIET)
+    forth = corpora.parallel("toy", "en", "fr", None, QUIET)
     back = corpora.parallel("toy", "fr", "en", None, QUIET)
-    assert [(b, a) for a, b in there["test"]] == back["test"]
+    assert [(b, a) for a, b in forth["test"]] == back["test"]
 
 
 def multi30k(folder, monkeypatch, lines):
@@ -277,10 +277,10 @@ def multi30k(folder, monkeypatch, lines):
 def test_multi30k_is_read_in_pairs(tmp_path, monkeypatch):
     digests = multi30k(tmp_path, monkeypatch, lambda name: "abc")
     monkeypatch.setattr(corpora, "_MULTI30K_DIGESTS", digests)
-    found = corpora.parallel("multi30k", "fr", "de", tmp_path, QUIET)
-    assert found["train"] == [(f"{c} train.fr", f"{c} train.de") for c in "abc"]
-    assert found["test"][0] == ("a test_2016_flickr.fr", "a test_2016_flickr.de")
-    assert found["validation"][2] == ("c val.fr", "c val.de")
+    splits = corpora.parallel("multi30k", "fr", "de", tmp_path, QUIET)
+    assert splits["train"] == [(f"{c} train.fr", f"{c} train.de") for c in "abc"]
+    assert splits["test"][0] == ("a test_2016_flickr.fr", "a test_2016_flickr.de")
+    assert splits["validation"][2] == ("c val.fr", "c val.de")
 
 
 def test_sides_of_different_lengths_are_refused(tmp_path, monkeypatch):
@@ -319,22 +319,22 @@ def test_pairs_of_one_s_own(end, tmp_path):
     """Every pair is in one part, a twentieth to validate on and as much to test on, in any order."""
     again = [("the 7 cats", "les sept chats"), ("the 11 cats", "les onze chats")]
     data = pairs_file(tmp_path / "mine.tsv", CATS + again, end)
-    found = corpora.parallel(data, "en", "fr", None, QUIET)
-    assert sorted(pair for part in found.values() for pair in part) == sorted(CATS + again)
-    sources = {part: {source for source, _ in pairs} for part, pairs in found.items()}
+    splits = corpora.parallel(data, "en", "fr", None, QUIET)
+    assert sorted(pair for part in splits.values() for pair in part) == sorted(CATS + again)
+    sources = {part: {source for source, _ in pairs} for part, pairs in splits.items()}
     assert [len(sources[part]) for part in ("train", "validation", "test")] == [180, 10, 10]
     assert len(set.union(*sources.values())) == 200  # the same source is never in two parts
     turned = pairs_file(tmp_path / "turned.tsv", (CATS + again)[::-1], end)
     other = corpora.parallel(turned, "en", "fr", None, QUIET)
     assert {part: sorted(some) for part, some in other.items()} == {
-        part: sorted(some) for part, some in found.items()
+        part: sorted(some) for part, some in splits.items()
     }
 
 
 def test_no_more_is_held_out_than_tells_something(monkeypatch, tmp_path):
     monkeypatch.setattr(corpora, "MAX_HELD_OUT", 4)
-    found = corpora.own_pairs(pairs_file(tmp_path / "mine.tsv", CATS))
-    assert [len(found[part]) for part in ("train", "validation", "test")] == [192, 4, 4]
+    splits = corpora.own_pairs(pairs_file(tmp_path / "mine.tsv", CATS))
+    assert [len(splits[part]) for part in ("train", "validation", "test")] == [192, 4, 4]
 
 
 @pytest.mark.parametrize(
@@ -381,7 +381,9 @@ def test_few_pairs_are_told_beside_what_others_have(tmp_path):
 
 def talk(*contents, **changes):
     roles = ("user", "assistant") * len(contents)
-    messages = [{"role": role, "content": one} for role, one in zip(roles, contents, strict=False)]
+    messages = [
+        {"role": role, "content": content} for role, content in zip(roles, contents, strict=False)
+    ]
     return json.dumps({"messages": messages} | changes)
 
 
@@ -397,19 +399,21 @@ def test_in_an_epoch_every_conversation_is_learned_once(tmp_path):
     task, turned = chat(tmp_path, lines, 64), chat(tmp_path, lines[::-1], 64)
 
     def answers(rows):
-        return [task.languages.target.decode(one[one >= 0].tolist()) for one in rows.labels]
+        return [
+            task.languages.target.decode(labels[labels >= 0].tolist()) for labels in rows.labels
+        ]
 
     first, second = (
-        [answers(task.batch(place + epoch * task.per_epoch)) for place in range(task.per_epoch)]
+        [answers(task.batch(index + epoch * task.per_epoch)) for index in range(task.per_epoch)]
         for epoch in (0, 1)
     )
-    said = "".join(itertools.chain(*first))
+    texts = "".join(itertools.chain(*first))
     held_out = "".join(itertools.chain(*map(answers, task.held_out("validation"))))
-    assert sorted((said + held_out).split("!")) == sorted(
+    assert sorted((texts + held_out).split("!")) == sorted(
         "".join(f"{n}!" for n in range(40)).split("!")
     )
     assert held_out.count("!") == 2 and first != second
-    assert sorted("".join(itertools.chain(*second))) == sorted(said)
+    assert sorted("".join(itertools.chain(*second))) == sorted(texts)
     assert held_out == "".join(itertools.chain(*map(answers, turned.held_out("validation"))))
     assert task.sizes() == "38 training conversations in 19 rows, 2 for validation"
 
@@ -419,8 +423,8 @@ def test_what_exceeds_the_context_is_cut_off_and_counted(tmp_path):
     task = chat(tmp_path, [talk("?", "a" * 90), talk("?", "b" * 90), talk("?" * 30, "unread")], 26)
     assert "3 in the file are longer than context = 26 tokens" in task.sizes()
     rows = [*task.held_out("validation"), *(task.batch(n) for n in range(task.per_epoch))]
-    read = [int((one.labels >= 0).sum()) for one in rows]
-    assert read == [7, 7] and all(one.target.size(1) == 26 for one in rows)
+    read = [int((batch.labels >= 0).sum()) for batch in rows]
+    assert read == [7, 7] and all(batch.target.size(1) == 26 for batch in rows)
     with pytest.raises(Refused, match="has an answer in its first 10 tokens: --set context=N"):
         chat(tmp_path, [talk("?", "a"), talk("?", "b")], 10)
 

@@ -24,15 +24,17 @@ from training.loop.run_folder import Run
 from training.loop.training_loop import Diverged, Interrupted, Trainer, Window
 
 
-def monitored(one):
-    monitor = Monitor(one.run, one.settings.steps, one.progress.step, QUIET)
+def monitored(loop):
+    monitor = Monitor(loop.run, loop.settings.steps, loop.progress.step, QUIET)
     with monitor.showing():
-        one.train(monitor)
-    return one
+        loop.train(monitor)
+    return loop
 
 
-def same(one: dict, other: dict) -> bool:
-    return one.keys() == other.keys() and all(torch.equal(one[name], other[name]) for name in one)
+def same(first: dict, other: dict) -> bool:
+    return first.keys() == other.keys() and all(
+        torch.equal(first[name], other[name]) for name in first
+    )
 
 
 @pytest.fixture
@@ -47,10 +49,10 @@ def double():
 
 
 def test_a_step_is_that_of_the_paper_s_adam(trainer, double):
-    one = trainer(small(dropout=0.0))
-    before = {name: p.detach().clone() for name, p in one.objective.parameters.items()}
-    rows = one.task.batch(0)
-    one.step([rows], Window())
+    loop = trainer(small(dropout=0.0))
+    before = {name: p.detach().clone() for name, p in loop.objective.parameters.items()}
+    rows = loop.task.batch(0)
+    loop.step([rows], Window())
     batch = implementation.Batch(rows.source, rows.target)
     model = implementation.make_model(11, 11, n=1, d_model=16, d_ff=32, h=2, dropout=0.0)
     model.load_state_dict(before, strict=False)
@@ -61,24 +63,24 @@ def test_a_step_is_that_of_the_paper_s_adam(trainer, double):
     for name, parameter in model.named_parameters():
         if "w_k.bias" not in name:  # its gradient is 0, and its step is noise
             torch.testing.assert_close(
-                one.objective.parameters[name], parameter, rtol=1e-9, atol=1e-11
+                loop.objective.parameters[name], parameter, rtol=1e-9, atol=1e-11
             )
 
 
 def test_batches_accumulated_are_one_large_batch(trainer, double):
     settings = small(dropout=0.0)
-    one, other = trainer(settings), trainer(settings)
-    parts = [one.task.batch(n) for n in range(3)]
+    loop, other = trainer(settings), trainer(settings)
+    parts = [loop.task.batch(n) for n in range(3)]
     parts[1] = Rows(parts[1].source[:3], parts[1].target[:3])  # of different sizes
     together = Rows(
         *(torch.cat([getattr(p, side) for p in parts]) for side in ("source", "target"))
     )
-    one.step(parts, Window())
+    loop.step(parts, Window())
     other.step([together], Window())
-    for name in one.objective.parameters:
+    for name in loop.objective.parameters:
         if "w_k.bias" not in name:
             torch.testing.assert_close(
-                one.objective.parameters[name],
+                loop.objective.parameters[name],
                 other.objective.parameters[name],
                 rtol=1e-9,
                 atol=1e-11,
@@ -86,73 +88,75 @@ def test_batches_accumulated_are_one_large_batch(trainer, double):
 
 
 def test_the_gradient_is_cut_to_the_length_that_is_allowed(trainer):
-    one = trainer(small(clip=1e-3, factor=0.0))
+    loop = trainer(small(clip=1e-3, factor=0.0))
     lengths = []
-    [adam] = one.optimizer.optimizers
+    [adam] = loop.optimizer.optimizers
     step = adam.step
     adam.step = lambda: (
         lengths.append(
-            torch.nn.utils.get_total_norm([p.grad for p in one.objective.parameters.values()])
+            torch.nn.utils.get_total_norm([p.grad for p in loop.objective.parameters.values()])
         )
         or step()
     )
     window = Window()
-    one.step([one.task.batch(0)], window)
+    loop.step([loop.task.batch(0)], window)
     assert float(lengths[0]) == pytest.approx(1e-3, rel=1e-3)
     assert float(window.norms[0]) > 0.1  # what is reported is what it was
 
 
 def test_the_rate_is_the_paper_s_and_falls_to_zero_if_asked_to(trainer):
-    one = trainer(small(steps=100, warmup=10))
-    assert [one.optimizer.rate(n) for n in (1, 10, 100)] == [
+    loop = trainer(small(steps=100, warmup=10))
+    assert [loop.optimizer.rate(n) for n in (1, 10, 100)] == [
         implementation.rate(n, 16, 1.0, 10) for n in (1, 10, 100)
     ]
     cooled = trainer(small(steps=100, warmup=10, cooldown=0.2))
-    assert cooled.optimizer.rate(80) == one.optimizer.rate(80)
-    assert cooled.optimizer.rate(81) == one.optimizer.rate(81)
-    assert cooled.optimizer.rate(91) == pytest.approx(one.optimizer.rate(91) / 2)
-    assert cooled.optimizer.rate(100) == pytest.approx(one.optimizer.rate(100) / 20)
+    assert cooled.optimizer.rate(80) == loop.optimizer.rate(80)
+    assert cooled.optimizer.rate(81) == loop.optimizer.rate(81)
+    assert cooled.optimizer.rate(91) == pytest.approx(loop.optimizer.rate(91) / 2)
+    assert cooled.optimizer.rate(100) == pytest.approx(loop.optimizer.rate(100) / 20)
 
 
 def test_the_running_mean_is_what_is_measured_and_kept(trainer):
-    one = trainer(small(ema=0.5, steps=3, validate_every=3, save_every=3))
-    seen, step = [], one.step
-    start = {name: p.detach().clone() for name, p in one.objective.parameters.items()}
+    loop = trainer(small(ema=0.5, steps=3, validate_every=3, save_every=3))
+    weights_seen, step = [], loop.step
+    start = {name: p.detach().clone() for name, p in loop.objective.parameters.items()}
 
     def watched(group, window):
         step(group, window)
-        seen.append({name: p.detach().clone() for name, p in one.objective.parameters.items()})
+        weights_seen.append(
+            {name: p.detach().clone() for name, p in loop.objective.parameters.items()}
+        )
 
-    one.step = watched
-    one.train(None)
+    loop.step = watched
+    loop.train(None)
     for name, first in start.items():
         mean = first
-        for weights in seen:
+        for weights in weights_seen:
             mean = 0.5 * mean + 0.5 * weights[name]
-        torch.testing.assert_close(one.optimizer.ema[name], mean)
-        torch.testing.assert_close(read_weights(one.run.best)[name], mean)
+        torch.testing.assert_close(loop.optimizer.ema[name], mean)
+        torch.testing.assert_close(read_weights(loop.run.best)[name], mean)
         assert torch.equal(
-            one.objective.parameters[name], seen[-1][name]
+            loop.objective.parameters[name], weights_seen[-1][name]
         )  # put back after measuring
 
 
 def test_the_mean_of_the_last_checkpoints_is_the_end(trainer):
-    one = trainer(small(average_last=2, steps=12, save_every=4))
-    kept, save = {}, one.checkpointer.save
+    loop = trainer(small(average_last=2, steps=12, save_every=4))
+    snapshots, save = {}, loop.checkpointer.save
 
     def saved(progress, monitor):
         save(progress, monitor)
-        kept[one.progress.step] = {
-            n: p.detach().clone() for n, p in one.objective.parameters.items()
+        snapshots[loop.progress.step] = {
+            n: p.detach().clone() for n, p in loop.objective.parameters.items()
         }
 
-    one.checkpointer.save = saved
-    one.train(None)
-    assert sorted(kept) == [4, 8, 12]
-    last = read_weights(one.run.last)
+    loop.checkpointer.save = saved
+    loop.train(None)
+    assert sorted(snapshots) == [4, 8, 12]
+    last = read_weights(loop.run.last)
     for name in last:
-        torch.testing.assert_close(last[name], (kept[8][name] + kept[12][name]) / 2)
-    assert sorted(path.name for path in one.run.folder.glob("step-*")) == [
+        torch.testing.assert_close(last[name], (snapshots[8][name] + snapshots[12][name]) / 2)
+    assert sorted(path.name for path in loop.run.folder.glob("step-*")) == [
         "step-00000008.safetensors",
         "step-00000012.safetensors",
     ]
@@ -161,33 +165,33 @@ def test_the_mean_of_the_last_checkpoints_is_the_end(trainer):
 def test_a_snapshot_that_a_full_disk_has_lost_is_not_part_of_the_mean(trainer, monkeypatch):
     """The run ends with the mean of those that were kept, and so does one that goes on."""
     settings = small(average_last=3, steps=12, save_every=4)
-    one = trainer(settings)
+    loop = trainer(settings)
     write = checkpointer.write_weights
 
     def sometimes(path, weights):
-        if path == one.run.snapshot(8):
+        if path == loop.run.snapshot(8):
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         write(path, weights)
 
     monkeypatch.setattr(checkpointer, "write_weights", sometimes)
-    said = []
-    monkeypatch.setattr(Monitor, "say", lambda self, words: said.append(words))
-    monitored(one)
-    [words] = said
+    messages = []
+    monkeypatch.setattr(Monitor, "say", lambda self, words: messages.append(words))
+    monitored(loop)
+    [words] = messages
     assert "step 8 are left out of the average" in words and "No space left on device" in words
-    kept = [read_weights(one.run.snapshot(step)) for step in (4, 12)]
-    last = read_weights(one.run.last)
+    snapshots = [read_weights(loop.run.snapshot(step)) for step in (4, 12)]
+    last = read_weights(loop.run.last)
     for name in last:
-        torch.testing.assert_close(last[name], (kept[0][name] + kept[1][name]) / 2)
-    assert trainer(settings, one.run.folder).progress.snapshots == (4, 12)
+        torch.testing.assert_close(last[name], (snapshots[0][name] + snapshots[1][name]) / 2)
+    assert trainer(settings, loop.run.folder).progress.snapshots == (4, 12)
 
 
 def test_a_snapshot_that_is_gone_does_not_end_a_resumed_run(trainer):
     settings = small(average_last=3, steps=12, save_every=4)
-    one = trainer(settings)
-    one.train(None)
-    one.run.snapshot(8).unlink()
-    again = trainer(settings, one.run.folder)
+    loop = trainer(settings)
+    loop.train(None)
+    loop.run.snapshot(8).unlink()
+    again = trainer(settings, loop.run.folder)
     assert again.progress.snapshots == (4, 12)
     assert again.checkpointer.notes == [
         "step-00000008.safetensors is missing, and is left out of the average"
@@ -197,28 +201,28 @@ def test_a_snapshot_that_is_gone_does_not_end_a_resumed_run(trainer):
 
 @pytest.mark.parametrize("precision", ["bf16", "fp16"])
 def test_half_precision_learns_too(trainer, precision):
-    one = trainer(small(precision=precision, steps=40, warmup=10, dropout=0.0, validate_every=40))
-    first = one.validate()
-    one.train(None)
-    assert one.progress.best < first - 0.1
-    assert all(p.dtype == torch.float32 for p in one.objective.parameters.values())
+    loop = trainer(small(precision=precision, steps=40, warmup=10, dropout=0.0, validate_every=40))
+    first = loop.validate()
+    loop.train(None)
+    assert loop.progress.best < first - 0.1
+    assert all(p.dtype == torch.float32 for p in loop.objective.parameters.values())
 
 
 def test_losses_are_reported_unsmoothed(trainer):
-    one = trainer(
+    loop = trainer(
         small(dropout=0.0, factor=0.0, smoothing=0.5, steps=10, validate_every=10, save_every=10)
     )
-    monitored(one)
-    row = read_metrics(one.run)[-1]
+    monitored(loop)
+    row = read_metrics(loop.run)[-1]
     expected = sum(
         float(
             implementation.run_epoch(
                 [implementation.Batch(rows.source, rows.target)],
-                one.objective._objective.model,
+                loop.objective._objective.model,
                 implementation.LabelSmoothing(11, 0, 0.0),
             )
         )
-        for rows in map(one.task.batch, range(10))
+        for rows in map(loop.task.batch, range(10))
     )
     assert row["loss"] == pytest.approx(expected / 10, rel=1e-5)
     assert row["perplexity"] == pytest.approx(math.exp(row["loss"]), rel=1e-5)
@@ -226,17 +230,17 @@ def test_losses_are_reported_unsmoothed(trainer):
 
 
 def test_validation_may_be_a_part_spread_evenly(trainer):
-    one = trainer(small(validate_tokens=2500))
-    some = one._validation()
-    whole = one.task.held_out("validation")
-    assert len(whole) == 2 and len(some) == 1
-    assert trainer(small())._validation()[1].tokens == whole[1].tokens
+    loop = trainer(small(validate_tokens=2500))
+    some = loop._validation()
+    full = loop.task.held_out("validation")
+    assert len(full) == 2 and len(some) == 1
+    assert trainer(small())._validation()[1].tokens == full[1].tokens
 
 
 def test_it_stops_when_nothing_gets_better(trainer):
-    one = trainer(small(factor=0.0, validate_every=2, patience=3, steps=1000))
-    one.train(None)
-    assert one.progress.step == 8  # the first is the best, three follow
+    loop = trainer(small(factor=0.0, validate_every=2, patience=3, steps=1000))
+    loop.train(None)
+    assert loop.progress.step == 8  # the first is the best, three follow
 
 
 # --- Checkpoints ----------------------------------------------------------------------------------
@@ -257,16 +261,16 @@ def test_it_stops_when_nothing_gets_better(trainer):
 def test_a_run_that_goes_on_ends_as_one_that_never_stopped(trainer, changes, poem):
     data = str(poem) if "model" in changes else ""
     settings = small(**{"steps": 11, "data": data} | changes)
-    whole = monitored(trainer(settings))
-    one = trainer(settings)
-    folder = one.run.folder
-    while not one.finished:  # stopped after every single step
-        one.stop.asked = True
+    full = monitored(trainer(settings))
+    loop = trainer(settings)
+    folder = loop.run.folder
+    while not loop.finished:  # stopped after every single step
+        loop.stop.asked = True
         try:
-            monitored(one)
+            monitored(loop)
         except Interrupted:
-            one = trainer(settings, folder)
-    ends = [Run(folder), whole.run]
+            loop = trainer(settings, folder)
+    ends = [Run(folder), full.run]
     for name in ("last", "best"):
         assert same(*(read_weights(getattr(run, name)) for run in ends))
     states = [read_state(run.state) for run in ends]
@@ -290,237 +294,239 @@ def test_a_parameter_without_a_gradient_is_no_obstacle_to_going_on(trainer, monk
 
     monkeypatch.setattr(Trainer, "build", with_one_more)
     settings = small(steps=8)
-    one = trainer(settings)
-    one.stop.asked = True
+    loop = trainer(settings)
+    loop.stop.asked = True
     with pytest.raises(Interrupted):
-        one.train(None)
-    again = trainer(settings, one.run.folder)
+        loop.train(None)
+    again = trainer(settings, loop.run.folder)
     assert again.progress.step == 1
     again.train(None)
-    whole = trainer(settings)
-    whole.train(None)
-    assert same(*(read_state(run.state).tensors for run in (again.run, whole.run)))
+    full = trainer(settings)
+    full.train(None)
+    assert same(*(read_state(run.state).tensors for run in (again.run, full.run)))
 
 
 def test_what_a_killed_run_wrote_after_its_checkpoint_is_gone(trainer):
     settings = small(steps=20, save_every=10, validate_every=3)
-    one = trainer(settings)
-    save = one.checkpointer.save
+    loop = trainer(settings)
+    save = loop.checkpointer.save
 
     def killed(progress, monitor):
         if progress.step == 20:
             raise KeyboardInterrupt
         save(progress, monitor)
 
-    one.checkpointer.save = killed
+    loop.checkpointer.save = killed
     with pytest.raises(KeyboardInterrupt):
-        monitored(one)
-    assert [row["step"] for row in read_metrics(one.run)][-1] == 20
-    again = trainer(settings, one.run.folder)
+        monitored(loop)
+    assert [row["step"] for row in read_metrics(loop.run)][-1] == 20
+    again = trainer(settings, loop.run.folder)
     assert again.progress.step == 10
     monitored(again)
-    steps = [row["step"] for row in read_metrics(one.run)]
+    steps = [row["step"] for row in read_metrics(loop.run)]
     assert steps == sorted(set(steps)) and steps[-1] == 20
 
 
 def test_a_row_that_a_kill_has_cut_is_no_row_though_its_half_numbers_are_numbers(trainer):
-    one = trainer(small(steps=4, validate_every=2))
-    monitored(one)
-    whole = read_metrics(one.run)
-    written = one.run.metrics.read_bytes()
-    last = written.splitlines(keepends=True)[-1]
+    loop = trainer(small(steps=4, validate_every=2))
+    monitored(loop)
+    rows = read_metrics(loop.run)
+    body = loop.run.metrics.read_bytes()
+    last = body.splitlines(keepends=True)[-1]
     for cut in range(len("\r\n"), len(last)):
-        one.run.metrics.write_bytes(written[:-cut])
-        assert read_metrics(one.run) == whole[:-1]
+        loop.run.metrics.write_bytes(body[:-cut])
+        assert read_metrics(loop.run) == rows[:-1]
 
 
 def test_ctrl_c_ends_the_step_and_saves(trainer):
     before = signal.getsignal(signal.SIGINT)
-    one = trainer(small(steps=1000))
-    step = one.step
+    loop = trainer(small(steps=1000))
+    step = loop.step
 
     def pressed(group, window):
         step(group, window)
-        if one.progress.step == 6:
+        if loop.progress.step == 6:
             os.kill(os.getpid(), signal.SIGINT)
 
-    one.step = pressed
+    loop.step = pressed
     with pytest.raises(Interrupted, match="after step 7, which is saved"):
-        one.train(None)
-    assert read_state(one.run.state).facts["progress"]["step"] == 7
+        loop.train(None)
+    assert read_state(loop.run.state).facts["progress"]["step"] == 7
     assert signal.getsignal(signal.SIGINT) is before
 
 
 def test_a_second_ctrl_c_does_not_wait(trainer):
-    one = trainer(small(steps=1000))
+    loop = trainer(small(steps=1000))
 
     def pressed(group, window):
         os.kill(os.getpid(), signal.SIGINT)
         os.kill(os.getpid(), signal.SIGINT)
 
-    one.step = pressed
+    loop.step = pressed
     with pytest.raises(KeyboardInterrupt):
-        one.train(None)
+        loop.train(None)
 
 
 @pytest.mark.parametrize("damage", ["truncated", "changed", "gone"])
 def test_a_damaged_checkpoint_is_told_and_the_one_before_it_used(trainer, damage):
     settings = small(steps=12)
-    one = monitored(trainer(settings))
-    end = read_weights(one.run.last)
-    body = one.run.state.read_bytes()
+    loop = monitored(trainer(settings))
+    end = read_weights(loop.run.last)
+    body = loop.run.state.read_bytes()
     if damage == "gone":
-        one.run.state.unlink()
+        loop.run.state.unlink()
     else:
-        one.run.state.write_bytes(body[:-5] if damage == "truncated" else body[:-1] + b"\0\1")
-    again = trainer(settings, one.run.folder)
+        loop.run.state.write_bytes(body[:-5] if damage == "truncated" else body[:-1] + b"\0\1")
+    again = trainer(settings, loop.run.folder)
     assert again.progress.step == 8
     assert (damage == "gone") == (not again.checkpointer.notes)
     assert damage == "gone" or "last.state is damaged" in again.checkpointer.notes[0]
     monitored(again)
-    assert same(read_weights(one.run.last), end)
+    assert same(read_weights(loop.run.last), end)
 
 
 def test_two_damaged_checkpoints_are_refused(trainer):
     settings = small(steps=12)
-    one = monitored(trainer(settings))
-    for path in (one.run.state, previous(one.run.state)):
+    loop = monitored(trainer(settings))
+    for path in (loop.run.state, previous(loop.run.state)):
         path.write_bytes(b"")
     with pytest.raises(Refused, match="no readable checkpoint"):
-        trainer(settings, one.run.folder)
+        trainer(settings, loop.run.folder)
 
 
 def test_other_data_than_it_was_begun_with_are_refused(trainer, poem):
     settings = small("text", data=str(poem), context=16)
-    one = monitored(trainer(settings))
+    loop = monitored(trainer(settings))
     poem.write_text(poem.read_text().replace("green", "brown"))
     with pytest.raises(Refused, match="begun with different data"):
-        trainer(settings, one.run.folder)
+        trainer(settings, loop.run.folder)
 
 
 def test_a_full_disk_is_told_and_the_run_goes_on(trainer, monkeypatch, capsys):
-    one = trainer(small(steps=12))
+    loop = trainer(small(steps=12))
     write, full = checkpointer.write_state, [4, 8]
 
     def sometimes(path, state):
-        if one.progress.step in full:
+        if loop.progress.step in full:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         write(path, state)
 
     monkeypatch.setattr(checkpointer, "write_state", sometimes)
-    said = []
-    monkeypatch.setattr(Monitor, "say", lambda self, words: said.append(words))
-    monitored(one)
-    assert [words.split(":")[0] for words in said] == [
+    messages = []
+    monkeypatch.setattr(Monitor, "say", lambda self, words: messages.append(words))
+    monitored(loop)
+    assert [words.split(":")[0] for words in messages] == [
         "Step 4 could not be saved",
         "Step 8 could not be saved",
         "Step 12 is saved",
     ]
-    assert "No space left on device" in said[0]
-    assert read_state(one.run.state).facts["progress"]["step"] == 12
+    assert "No space left on device" in messages[0]
+    assert read_state(loop.run.state).facts["progress"]["step"] == 12
 
 
 def test_metrics_that_cannot_be_written_do_not_end_a_run(trainer, monkeypatch):
-    one = trainer(small(steps=12))
-    monitor, said = Monitor(one.run, 12, 0, QUIET), []
-    monkeypatch.setattr(monitor, "say", said.append)
+    loop = trainer(small(steps=12))
+    monitor, messages = Monitor(loop.run, 12, 0, QUIET), []
+    monkeypatch.setattr(monitor, "say", messages.append)
     monitor._file.close()
     monitor._file = Path("/dev/full").open("w")  # noqa: SIM115 - the monitor closes it
     monitor._csv = csv.DictWriter(monitor._file, COLUMNS)
     with monitor.showing():
-        one.train(monitor)
-    assert said == ["The metrics of step 4 could not be written: No space left on device"]
-    assert read_state(one.run.state).facts["progress"]["step"] == 12
+        loop.train(monitor)
+    assert messages == ["The metrics of step 4 could not be written: No space left on device"]
+    assert read_state(loop.run.state).facts["progress"]["step"] == 12
 
 
 def test_a_disk_that_stays_full_is_an_error_at_the_end(trainer, monkeypatch):
-    one = trainer(small(steps=12))
+    loop = trainer(small(steps=12))
     write = checkpoints.write_state
 
     def never(path, state):
-        if one.progress.step > 4:
+        if loop.progress.step > 4:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         write(path, state)
 
     monkeypatch.setattr(checkpointer, "write_state", never)
     with pytest.raises(Unsaved, match="cannot be written: No space left"):
-        one.train(None)
-    assert read_state(one.run.state).facts["progress"]["step"] == 4
+        loop.train(None)
+    assert read_state(loop.run.state).facts["progress"]["step"] == 4
 
 
 def test_a_disk_that_was_always_full_has_no_last_checkpoint(trainer, monkeypatch):
     def never(path, state):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    one = trainer(small(steps=12))
+    loop = trainer(small(steps=12))
     monkeypatch.setattr(checkpointer, "write_state", never)
-    said = []
-    monkeypatch.setattr(Monitor, "say", lambda self, words: said.append(words))
+    messages = []
+    monkeypatch.setattr(Monitor, "say", lambda self, words: messages.append(words))
     with pytest.raises(Unsaved, match="There is no checkpoint"):
-        monitored(one)
-    assert "The run continues" in said[0] and "last checkpoint" not in said[0]
+        monitored(loop)
+    assert "The run continues" in messages[0] and "last checkpoint" not in messages[0]
 
 
 # --- When it goes wrong ---------------------------------------------------------------------------
 
 
 def test_a_loss_that_is_no_number_stops_and_names_the_step(trainer):
-    one = trainer(small(steps=12))
-    step = one.step
+    loop = trainer(small(steps=12))
+    step = loop.step
 
     def poisoned(group, window):
-        if one.progress.step == 5:
+        if loop.progress.step == 5:
             with torch.no_grad():
-                next(iter(one.objective.parameters.values())).fill_(math.nan)
+                next(iter(loop.objective.parameters.values())).fill_(math.nan)
         step(group, window)
 
-    one.step = poisoned
+    loop.step = poisoned
     with pytest.raises(Diverged, match="In step 6 the loss is nan"):
-        one.train(None)
-    found = read_state(one.run.state)
-    assert found.facts["progress"]["step"] == 4
-    assert all(torch.isfinite(tensor).all() for tensor in found.tensors.values())
+        loop.train(None)
+    state = read_state(loop.run.state)
+    assert state.facts["progress"]["step"] == 4
+    assert all(torch.isfinite(tensor).all() for tensor in state.tensors.values())
 
 
 def test_a_gradient_that_is_no_number_never_reaches_a_checkpoint(trainer):
-    one = trainer(small(steps=12))
-    clip = one.optimizer._clip
+    loop = trainer(small(steps=12))
+    clip = loop.optimizer._clip
 
     def poisoned():
-        if one.progress.step == 7:
-            next(iter(one.objective.parameters.values())).grad.fill_(math.inf)
+        if loop.progress.step == 7:
+            next(iter(loop.objective.parameters.values())).grad.fill_(math.inf)
         return clip()
 
-    one.optimizer._clip = poisoned
+    loop.optimizer._clip = poisoned
     with pytest.raises(Diverged, match="In step 8 the gradient's norm is inf"):
-        one.train(None)
-    assert read_state(one.run.state).facts["progress"]["step"] == 4
+        loop.train(None)
+    assert read_state(loop.run.state).facts["progress"]["step"] == 4
 
 
 def test_weight_decay_is_for_matrices(trainer):
     """Without a gradient the decay is all that moves a parameter: biases and norms stay."""
-    one = trainer(small(weight_decay=0.5, factor=0.1))
-    before = {name: p.detach().clone() for name, p in one.optimizer.parameters.items()}
-    for parameter in one.optimizer.parameters.values():
+    optimizer = trainer(small(weight_decay=0.5, factor=0.1))
+    before = {name: p.detach().clone() for name, p in optimizer.optimizer.parameters.items()}
+    for parameter in optimizer.optimizer.parameters.values():
         parameter.grad = torch.zeros_like(parameter)
-    one.optimizer.step(1)
-    for name, parameter in one.optimizer.parameters.items():
-        kept = 1 - 0.5 * one.optimizer.rate(1) if parameter.ndim > 1 else 1.0
-        torch.testing.assert_close(parameter.detach(), before[name] * kept)
+    optimizer.optimizer.step(1)
+    for name, parameter in optimizer.optimizer.parameters.items():
+        factor = 1 - 0.5 * optimizer.optimizer.rate(1) if parameter.ndim > 1 else 1.0
+        torch.testing.assert_close(parameter.detach(), before[name] * factor)
 
 
 @pytest.mark.parametrize("changes", [{}, {"task": "text", "model": "gpt"}])
 def test_muon_is_for_the_matrices_of_layers(trainer, poem, changes):
     """AdamW trains embeddings, output layers, biases and norms. Without Muon it trains all."""
     settings = small(**{"optimizer": "muon", "data": str(poem) if changes else ""} | changes)
-    one = trainer(settings).optimizer
-    adam, muon = one.optimizers
+    optimizer = trainer(settings).optimizer
+    adam, muon = optimizer.optimizers
     numbers = [sum(len(group["params"]) for group in o.param_groups) for o in (adam, muon)]
-    assert sum(numbers) == len(one.parameters) and numbers[1] == len(one.hidden) > 0
-    for name, parameter in one.parameters.items():
+    assert sum(numbers) == len(optimizer.parameters) and numbers[1] == len(optimizer.hidden) > 0
+    for name, parameter in optimizer.parameters.items():
         in_a_layer = "layers" in name or "blocks" in name
-        assert (name in one.hidden) == (in_a_layer and parameter.ndim == 2), name
-        assert (name in one.hidden) <= any(part in name for part in ("w_", "self_attn", "src_attn"))
+        assert (name in optimizer.hidden) == (in_a_layer and parameter.ndim == 2), name
+        assert (name in optimizer.hidden) <= any(
+            part in name for part in ("w_", "self_attn", "src_attn")
+        )
 
 
 def test_muon_wants_entire_matrices():
@@ -533,8 +539,8 @@ def test_muon_wants_entire_matrices():
 
 
 def test_metrics_are_a_table_with_every_column(trainer):
-    one = monitored(trainer(small(steps=20, validate_every=7)))
-    with one.run.metrics.open() as file:
+    loop = monitored(trainer(small(steps=20, validate_every=7)))
+    with loop.run.metrics.open() as file:
         rows = list(csv.DictReader(file))
     assert [int(row["step"]) for row in rows] == [4, 7, 8, 10, 12, 14, 16, 20]
     assert [bool(row["validation_loss"]) for row in rows] == [
@@ -547,7 +553,7 @@ def test_metrics_are_a_table_with_every_column(trainer):
         False,
         True,
     ]
-    assert float(rows[-1]["learning_rate"]) == pytest.approx(one.optimizer.rate(20))
+    assert float(rows[-1]["learning_rate"]) == pytest.approx(loop.optimizer.rate(20))
     assert all(
         float(row["tokens_per_second"]) > 0 and float(row["gradient_norm"]) > 0 for row in rows
     )
@@ -564,18 +570,18 @@ def test_a_step_shorter_than_a_coarse_tick_has_a_rate(trainer, monkeypatch):
 def test_tensorboard_has_the_same(trainer):
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-    one = monitored(trainer(small(steps=20, validate_every=10)))
-    events = EventAccumulator(str(one.run.folder))
+    loop = monitored(trainer(small(steps=20, validate_every=10)))
+    events = EventAccumulator(str(loop.run.folder))
     events.Reload()
-    found = {event.step: event.value for event in events.Scalars("loss")}
-    rows = {int(row["step"]): row["loss"] for row in read_metrics(one.run)}
-    assert found.keys() == rows.keys()
-    assert all(found[step] == pytest.approx(rows[step], rel=1e-6) for step in rows)
+    values = {event.step: event.value for event in events.Scalars("loss")}
+    rows = {int(row["step"]): row["loss"] for row in read_metrics(loop.run)}
+    assert values.keys() == rows.keys()
+    assert all(values[step] == pytest.approx(rows[step], rel=1e-6) for step in rows)
 
 
 def test_a_folder_holds_all_that_using_the_model_needs(trainer):
-    one = monitored(trainer(small(steps=12)))
-    names = {path.name for path in one.run.folder.iterdir() if "tfevents" not in path.name}
+    loop = monitored(trainer(small(steps=12)))
+    names = {path.name for path in loop.run.folder.iterdir() if "tfevents" not in path.name}
     assert names == {
         "config.yaml",
         "vocabulary.json",
@@ -585,4 +591,4 @@ def test_a_folder_holds_all_that_using_the_model_needs(trainer):
         "previous.state",
         "metrics.csv",
     }
-    assert one.run.settings() == one.settings
+    assert loop.run.settings() == loop.settings

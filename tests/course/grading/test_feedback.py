@@ -50,7 +50,7 @@ def test_verdicts_are_the_same_and_words_are_not(tmp_path, feedback):
 
 @pytest.mark.parametrize("feedback", [Feedback.full, Feedback.discreet])
 @pytest.mark.parametrize(
-    ("body", "told"),
+    ("body", "expected"),
     [
         ("return undefined_name", "NameError: name 'undefined_name' is not defined"),
         ("return [1, 2][query.ndim + 7]", "IndexError: list index out of range"),

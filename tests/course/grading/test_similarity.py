@@ -85,7 +85,7 @@ def test_the_stub_is_nobodys():
     assert (same.learners, same.days, same.same, same.share) == (NAMES, [8], [8], 1)
 
 
-@pytest.mark.parametrize(("count", "found"), [(0, 0), (1, 0), (3, 0), (4, 1)])
+@pytest.mark.parametrize(("count", "expected"), [(0, 0), (1, 0), (3, 0), (4, 1)])
 def test_a_few_learners(count, expected):
     """Of a handful no median says anything; a copy is one all the same."""
     results = class_of([("learner03", "learner01")])[:count]

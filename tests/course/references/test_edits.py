@@ -76,7 +76,7 @@ def test_an_edit(before, find, put, after):
 
 
 @pytest.mark.parametrize(
-    ("text", "find", "put", "told"),
+    ("text", "find", "put", "message"),
     [
         (STEPS, "unicorn", "x", "'unicorn' must be found once, got 0 times"),
         (STEPS, "a(x)", "x", r"'a\(x\)' must be found once, got 3 times"),
