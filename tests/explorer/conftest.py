@@ -35,7 +35,7 @@ class View(NamedTuple):
     """What its cells define, its controls among them."""
 
     def texts(self, selector: str) -> list[str]:
-        return [" ".join(one.get_text().split()) for one in self.html.select(selector)]
+        return [" ".join(element.get_text().split()) for element in self.html.select(selector)]
 
     def text(self, selector: str = DRAWN) -> str:
         return " ".join(self.texts(selector))
@@ -57,11 +57,11 @@ def viewed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[str], V
 
     def view(path: str) -> View:
         name, _, query = path.partition("/?")
-        kept = dict(parse_qsl(query, keep_blank_values=True))
-        monkeypatch.setattr(marimo, "query_params", lambda: kept)
+        query_params = dict(parse_qsl(query, keep_blank_values=True))
+        monkeypatch.setattr(marimo, "query_params", lambda: query_params)
         page = importlib.import_module(f"explorer.{name.strip('/')}")
         outputs, names = page.app.run()
-        shown = "".join(one.text for one in outputs if isinstance(one, marimo.Html))
+        shown = "".join(output.text for output in outputs if isinstance(output, marimo.Html))
         return View(BeautifulSoup(shown, "html.parser"), names)
 
     return view
@@ -82,15 +82,15 @@ def explorer(answers: Path) -> Iterator[str]:
     command = [sys.executable, "-m", "course.cli", "explore", "--no-browser"]
     command += ["--answers", str(answers)]
     with (
-        log.open("w") as said,
+        log.open("w") as log_file,
         subprocess.Popen(
-            command, cwd=ROOT, stdout=subprocess.PIPE, stderr=said, text=True, env=os.environ
+            command, cwd=ROOT, stdout=subprocess.PIPE, stderr=log_file, text=True, env=os.environ
         ) as server,
     ):
         assert server.stdout is not None
-        found = re.search(r"http://\S+", server.stdout.readline())
-        assert found, log.read_text()
-        yield found[0].rstrip("/")
+        match = re.search(r"http://\S+", server.stdout.readline())
+        assert match, log.read_text()
+        yield match[0].rstrip("/")
         server.terminate()
 
 
@@ -98,13 +98,13 @@ def explorer(answers: Path) -> Iterator[str]:
 def opened(explorer: str, chromium: sync_api.Browser) -> Iterator[Callable[..., sync_api.Page]]:
     """Opens a page of the explorer, ready; whatever goes wrong on it fails the test at its end."""
     with ExitStack() as stack:
-        seen: list[list[str]] = []
+        all_faults: list[list[str]] = []
 
         def open_page(path: str, width: int = LAPTOP, dark: bool = False) -> sync_api.Page:
             page, faults = stack.enter_context(visit(chromium, f"{explorer}/{path}", width, dark))
-            seen.append(faults)
+            all_faults.append(faults)
             page.wait_for_selector(DRAWN)
             return page
 
         yield open_page
-        assert [fault for faults in seen for fault in faults] == []
+        assert [fault for faults in all_faults for fault in faults] == []

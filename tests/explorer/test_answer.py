@@ -111,19 +111,19 @@ def test_what_is_said_of_an_answer(
     viewed: View_, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     monkeypatch.setattr(answer, "PATIENCE", 0.5)
-    day, source, written, said = ANSWERS[name]
+    day, source, body, message = ANSWERS[name]
     topic = name.partition("-")[0]
-    (tmp_path / f"{BY_NUMBER[day].stem}.py").write_text(source.format(*written), encoding="utf-8")
+    (tmp_path / f"{BY_NUMBER[day].stem}.py").write_text(source.format(*body), encoding="utf-8")
     view = viewed(f"{topic}/?{OWN}{WAYS.get(day, '')}")
-    told = view.text(".compared, .failed")
+    text = view.text(".compared, .failed")
     shown = topic_of(topic).exercises
-    exercise = next(one for one in BY_NUMBER[day].exercises if one in shown)
-    assert said.format(exercise) in told, told
-    assert bool(view.html.select(".drawn")) == (said in (RIGHT, WRONG))
+    exercise = next(candidate for candidate in BY_NUMBER[day].exercises if candidate in shown)
+    assert message.format(exercise) in text, text
+    assert bool(view.html.select(".drawn")) == (message in (RIGHT, WRONG))
 
 
 @pytest.mark.parametrize(
-    "topic", [one for one in TOPICS if one.exercises], ids=lambda one: one.name
+    "topic", [topic for topic in TOPICS if topic.exercises], ids=lambda topic: topic.name
 )
 def test_an_answer_that_is_not_there_is_asked_for(viewed: View_, topic: Topic) -> None:
     failed = viewed(f"{topic.name}/?{OWN}").text(".failed")

@@ -176,8 +176,8 @@ def test_an_address_is_a_view(opened: Open) -> None:
         words = words_of(sentence)
         # The query stays where it was, as long as there is such a word.
         sees(page, masks_of(words)["padding"], 4 if len(words) > 3 else 1, words)
-        said = page.get_by_text("Of 2,000 words the first 10 are shown")
-        assert said.count() == (len(sentence.split()) > MAX_WORDS), sentence
+        note = page.get_by_text("Of 2,000 words the first 10 are shown")
+        assert note.count() == (len(sentence.split()) > MAX_WORDS), sentence
 
 
 def test_a_mask_and_a_query_are_in_the_address(viewed: Callable[[str], View]) -> None:

@@ -37,18 +37,18 @@ def test_what_is_heard_is_what_the_search_does(beam: int, alpha: float, most: in
     expected = beam_search(*ASKED, most + 1, NUMBER[START], NUMBER[END], beam, alpha)
     assert best == spoken(expected)
     followed = {()}
-    for number, found in enumerate(rounds, start=1):
-        assert {branch.words[:-1] for branch in found} == followed
-        assert len(found) == len(followed) * len(SAID)
-        assert all(branch.log_prob == pytest.approx(log_prob(branch.words)) for branch in found)
-        chosen = [branch for branch in found if branch.fate != "cut"]
-        assert chosen == found[:beam]
+    for number, branches in enumerate(rounds, start=1):
+        assert {branch.words[:-1] for branch in branches} == followed
+        assert len(branches) == len(followed) * len(SAID)
+        assert all(branch.log_prob == pytest.approx(log_prob(branch.words)) for branch in branches)
+        chosen = [branch for branch in branches if branch.fate != "cut"]
+        assert chosen == branches[:beam]
         assert [branch.fate == "ended" for branch in chosen] == [
             branch.words[-1] == END or number == most for branch in chosen
         ]
         followed = {branch.words for branch in chosen if branch.fate == "kept"}
     assert not followed, "what is kept is followed, and the last round keeps nothing"
-    ended = [branch for found in rounds for branch in found if branch.fate == "ended"]
+    ended = [branch for branches in rounds for branch in branches if branch.fate == "ended"]
     for branch in ended:
         penalty = ((5 + len(branch.words)) / 6) ** alpha
         assert branch.worth == pytest.approx(branch.log_prob / penalty)

@@ -33,10 +33,10 @@ def expected(last: str, temperature: float, top_k: int, top_p: float) -> list[li
     after = distribution(logits, temperature, top_k, top_p)
     rows = []
     for number in logits.argsort(descending=True, stable=True).tolist():
-        left = f"{after[number]:.3f}"
+        cell = f"{after[number]:.3f}"
         if not after[number] and before[number]:
-            left = "cut by top-p" if few[number] else "cut by top-k"
-        rows.append([SAID[number], f"{before[number]:.3f}", left])
+            cell = "cut by top-p" if few[number] else "cut by top-k"
+        rows.append([SAID[number], f"{before[number]:.3f}", cell])
     return rows
 
 
@@ -86,7 +86,7 @@ def test_every_slider_moves_the_distribution_or_the_search(opened: Open) -> None
 
     def shows() -> list[list[str]]:
         temperature, top_k, top_p, *search = now.values()
-        if place < 3:
+        if index < 3:
             rows, cells = expected("the", temperature, top_k, top_p), CHOICES
         else:
             rows, cells = found(*search), ".ended tbody :is(th, td)"
@@ -97,11 +97,11 @@ def test_every_slider_moves_the_distribution_or_the_search(opened: Open) -> None
 
     # Of two cuts the second has something to do only where the first has left it something.
     for name in ("top_p", "top_k", "temperature", "beam", "alpha", "most"):
-        place = list(SETTINGS).index(name)
+        index = list(SETTINGS).index(name)
         if name == "beam":
             page.get_by_role("radio", name="beam search").click()
         before = shows()
-        page.get_by_role("slider").nth(place % 3).press("ArrowLeft")
+        page.get_by_role("slider").nth(index % 3).press("ArrowLeft")
         page.wait_for_url(f"**{name}={MOVED[name]}**")
         now[name] = MOVED[name]
         assert shows() != before, name
@@ -166,8 +166,8 @@ def test_only_what_is_not_cut_is_drawn(opened: Open, answers: Path) -> None:
     page.get_by_role("combobox").select_option(OWN)
     sync_api.expect(page.locator(".compared")).to_contain_text("differs from the reference")
     press(page, "Sample a word")
-    drawn = page.wait_for_function("new URLSearchParams(location.search).get('said')")
-    said(page, drawn.json_value())  # which the page shows after its address does
+    state = page.wait_for_function("new URLSearchParams(location.search).get('said')")
+    said(page, state.json_value())  # which the page shows after its address does
     file.write_text(f"{start}logits / temperature\n", encoding="utf-8")
     press(page, "Start over")
     sync_api.expect(page.locator(".failed")).to_contain_text("returned no probabilities")
@@ -182,8 +182,8 @@ def test_what_the_suggestion_promises(top_p: float, slips_in: bool) -> None:
     assert "temperature to 2" in topic_of("decoding").suggestion
     assert "top-p at 0.5" in topic_of("decoding").suggestion
     for row in MODEL.log_probs[:-1, 1:]:
-        left = distribution(row, 2.0, None, top_p) > 0
-        assert bool((row[left].exp() < UNLIKELY).any()) == slips_in
+        allowed = distribution(row, 2.0, None, top_p) > 0
+        assert bool((row[allowed].exp() < UNLIKELY).any()) == slips_in
 
 
 def test_unlikely_words_are_marked(viewed: View_) -> None:
@@ -199,16 +199,16 @@ def test_unlikely_words_are_marked(viewed: View_) -> None:
     ],
 )
 def test_an_address_is_a_view_as_far_as_it_says_something(
-    viewed: View_, address: str, left: list[str], settings: tuple[float, int, float]
+    viewed: View_, address: str, shown_words: list[str], settings: tuple[float, int, float]
 ) -> None:
     view = viewed(f"decoding/?{address}")
     assert [item.split()[0] for item in view.texts(".said li")] == [
         START,
-        *left,
-        *["…"] * (left[-1:] != [END]),
+        *shown_words,
+        *["…"] * (shown_words[-1:] != [END]),
     ]
-    if left[-1:] != [END]:
-        last = left[-1] if left else START
+    if shown_words[-1:] != [END]:
+        last = shown_words[-1] if shown_words else START
         rows = expected(last, *settings)
         assert view.texts(CHOICES) == [text for row in rows for text in row]
         assert view.texts(".cells .marked th") == [last]

@@ -18,21 +18,21 @@ View_ = Callable[[str], View]
 @pytest.mark.parametrize("quality", [0.0, 0.6, 1.0])
 def test_a_round_is_what_its_coins_say(words: tuple[str, ...], quality: float) -> None:
     lengths = set()
-    for drawn in range(40):
-        found = round_after(words, 3, quality, drawn)
-        tokens = [SAID.index(word) for word in found.proposed]
+    for draw in range(40):
+        round_ = round_after(words, 3, quality, draw)
+        tokens = [SAID.index(word) for word in round_.proposed]
         chances = [
-            found.target[place, token] / found.draft[place, token]
-            for place, token in enumerate(tokens)
+            round_.target[index, token] / round_.draft[index, token]
+            for index, token in enumerate(tokens)
         ]
         accepted = 0
-        while accepted < len(tokens) and found.coins[accepted] < chances[accepted]:
+        while accepted < len(tokens) and round_.coins[accepted] < chances[accepted]:
             accepted += 1
-        assert accepted == found.accepted
-        assert found.output[:accepted] == found.proposed[:accepted]
-        assert END not in found.output[:-1]
-        lengths.add(len(found.output))
-    assert len(lengths) > 1 and (quality < 1 or found.accepted == len(found.proposed))
+        assert accepted == round_.accepted
+        assert round_.output[:accepted] == round_.proposed[:accepted]
+        assert END not in round_.output[:-1]
+        lengths.add(len(round_.output))
+    assert len(lengths) > 1 and (quality < 1 or round_.accepted == len(round_.proposed))
 
 
 @pytest.mark.parametrize("quality", [0.0, 0.6, 1.0])
@@ -50,12 +50,12 @@ def test_the_counted_words_are_the_targets(quality: float) -> None:
 
 def test_the_page_shows_the_round(viewed: View_) -> None:
     view = viewed("drafting/?said=the&k=4&quality=0.4&drawn=2")
-    found = round_after(("the",), 4, 0.4, 2)
-    assert view.texts(".ended tbody th") == found.proposed
+    round_ = round_after(("the",), 4, 0.4, 2)
+    assert view.texts(".ended tbody th") == round_.proposed
     fates = view.texts(".ended tbody td:last-child")
-    assert fates[: found.accepted] == ["accepted"] * found.accepted
-    assert fates[found.accepted :][:1] == ["rejected"][: len(fates) - found.accepted]
-    assert [item.split()[0] for item in view.texts(".said li")] == [START, "the", *found.output]
+    assert fates[: round_.accepted] == ["accepted"] * round_.accepted
+    assert fates[round_.accepted :][:1] == ["rejected"][: len(fates) - round_.accepted]
+    assert [item.split()[0] for item in view.texts(".said li")] == [START, "the", *round_.output]
 
 
 def test_a_complete_text_is_not_continued(viewed: View_) -> None:

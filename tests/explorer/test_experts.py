@@ -35,8 +35,8 @@ def test_an_expert_takes_the_first_that_choose_it(experts: int, k: int, capacity
             position for position, chosen in enumerate(routes.chosen.tolist()) if expert in chosen
         ]
         assert taken == wanting[: routes.room]
-    kept = {position for taken in routes.taken for position in taken}
-    assert routes.lost == [one for one in range(length) if one not in kept]
+    processed = {position for taken in routes.taken for position in taken}
+    assert routes.lost == [token for token in range(length) if token not in processed]
 
 
 def test_the_router_does_not_see_positions() -> None:
@@ -71,26 +71,26 @@ def test_what_the_page_says_of_a_skew() -> None:
 def expected(**changed: float | str) -> dict[str, list[str] | int]:
     """What is seen of the settings, by selector: texts, or how many there are."""
     routes = routes_of(**(SETTINGS | changed))
-    wanted, rows = routes.chosen.numel(), []
+    total, rows = routes.chosen.numel(), []
     for expert, (taken, p) in enumerate(
         zip(routes.taken, routes.probs.mean(0).tolist(), strict=True)
     ):
         number = int((routes.chosen == expert).sum())
-        rows.append(f"expert {expert}{number}{len(taken)}{number / wanted:.2f}{p:.2f}")
+        rows.append(f"expert {expert}{number}{len(taken)}{number / total:.2f}{p:.2f}")
     loss = load_balancing_loss(routes.probs, routes.chosen).item()
     return {
         ".shares tbody tr": rows,
-        ".route.dropped": wanted - sum(map(len, routes.taken)),
-        ".route": wanted,
+        ".route.dropped": total - sum(map(len, routes.taken)),
+        ".route": total,
         ".routes .lost": len(routes.lost),
         ".facts div:first-child dd": [f"{loss:.3f}"],
     }
 
 
 def shows(page: sync_api.Page, **changed: float | str) -> None:
-    for selector, seen in expected(**changed).items():
+    for selector, value in expected(**changed).items():
         expect = sync_api.expect(page.locator(selector))
-        expect.to_have_count(seen) if isinstance(seen, int) else expect.to_have_text(seen)
+        expect.to_have_count(value) if isinstance(value, int) else expect.to_have_text(value)
 
 
 def test_every_control_changes_the_routes(opened: Open) -> None:
@@ -106,8 +106,8 @@ def test_every_control_changes_the_routes(opened: Open) -> None:
         shows(page, **changed)
     page.get_by_role("textbox").fill("   ")
     page.get_by_role("textbox").press("Enter")
-    told = page.locator(".happens")
-    sync_api.expect(told).to_have_text("There is no token to route: type a word.")
+    message = page.locator(".happens")
+    sync_api.expect(message).to_have_text("There is no token to route: type a word.")
     page.get_by_role("textbox").fill("one two two three")
     page.get_by_role("textbox").press("Enter")
     shows(page, text="one two two three", **changed)
@@ -132,9 +132,9 @@ def test_an_address_is_a_view(
     viewed: Callable[[str], View], address: str, settings: dict[str, Any]
 ) -> None:
     view = viewed(f"experts/?{address}")
-    for selector, seen in expected(**settings).items():
-        found = [one.get_text() for one in view.html.select(selector)]
-        assert (len(found) if isinstance(seen, int) else found) == seen, selector
+    for selector, value in expected(**settings).items():
+        texts = [element.get_text() for element in view.html.select(selector)]
+        assert (len(texts) if isinstance(value, int) else texts) == value, selector
     words = (SETTINGS | settings)["text"].split()
     words = [word if len(word) < 13 else f"{word[:12]}…" for word in words]
     assert view.texts(".routes text[text-anchor=end]") == words

@@ -84,13 +84,13 @@ def test_it_ends_while_a_page_is_open(chromium: sync_api.Browser, name: str) -> 
         command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
     ) as server:
         assert server.stdout is not None
-        found = re.search(r"http://\S+", server.stdout.readline())
-        assert found
-        with visit(chromium, found[0]) as (page, _):
+        match = re.search(r"http://\S+", server.stdout.readline())
+        assert match
+        with visit(chromium, match[0]) as (page, _):
             page.wait_for_selector(DRAWN)
             server.send_signal(getattr(signal, name))
-            said, _ = server.communicate()
-    assert "Traceback" not in said
+            output, _ = server.communicate()
+    assert "Traceback" not in output
     assert server.returncode in (0, -getattr(signal, name))
 
 

@@ -42,7 +42,7 @@ def test_what_is_heard_is_what_the_whole_softmax_says_of_the_keys_so_far(
         weights = (met - highest).exp()
         before = met[:, : tile.columns.start]
         shrink = (before.amax(-1, keepdim=True) - highest).exp() if before.numel() else highest * 0
-        wanted = {
+        values = {
             "scores": scores[tile.rows, tile.columns],
             "highest": highest,
             "weights": weights[:, tile.columns],
@@ -50,7 +50,7 @@ def test_what_is_heard_is_what_the_whole_softmax_says_of_the_keys_so_far(
             "mixed": weights @ inputs[2, : tile.columns.stop].double(),
             "shrink": shrink,
         }
-        for name, value in wanted.items():
+        for name, value in values.items():
             torch.testing.assert_close(
                 getattr(tile, name).double(), value, rtol=1e-4, atol=1e-5, msg=name
             )
@@ -130,8 +130,8 @@ def test_every_control_changes_the_tile(opened: Open) -> None:
 
 def test_after_the_last_tile_it_is_day_8s_attention(viewed: Callable[[str], View]) -> None:
     view = viewed("flash/?tile=10&causal=true")
-    [told] = [one for one in view.texts(".facts div") if "all outputs differ by at most" in one]
-    assert float(told.rpartition(" ")[2].removeprefix("most")) < 1e-5
+    [fact] = [text for text in view.texts(".facts div") if "all outputs differ by at most" in text]
+    assert float(fact.rpartition(" ")[2].removeprefix("most")) < 1e-5
 
 
 def test_the_words_tell_whose_maximum_rises(viewed: Callable[[str], View]) -> None:

@@ -33,8 +33,8 @@ def answers_of(model: Trained, sentence: str, off: Collection[Head]) -> list[str
 
 def costs_of(model: Trained, sentence: str, off: Collection[Head]) -> list[str]:
     """What each token of the first translation costs, with all heads and with some off."""
-    whole = model.translation(sentence)
-    before, now = model.losses(sentence, whole), model.losses(sentence, whole, off)
+    translation = model.translation(sentence)
+    before, now = model.losses(sentence, translation), model.losses(sentence, translation, off)
     rows = [*zip(before.each, now.each, strict=True), (before.mean, now.mean)]
     return [f"{loss:.2f}" if loss else "·" for row in rows for loss in row]
 
@@ -48,12 +48,12 @@ def expect_drawn(
 
 def weights_of(model: Trained, chosen: int, heads: Collection[int]) -> list[float]:
     """Those of an attention that are seen, each as a line."""
-    seen = list(model.maps(SENTENCE, MISSING).values())[chosen]
+    attention = list(model.maps(SENTENCE, MISSING).values())[chosen]
     return [
         weight
-        for row in range(len(seen.rows))
+        for row in range(len(attention.rows))
         for head in heads
-        for weight in seen.weights[head - 1, row].tolist()
+        for weight in attention.weights[head - 1, row].tolist()
         if weight >= 0.01
     ]
 
@@ -65,9 +65,9 @@ def about(weights: list[float]) -> Any:
 def expect_lines(page: sync_api.Page, model: Trained, chosen: int, heads: Collection[int]) -> None:
     """A line for each weight that is seen, as opaque as the weight."""
     weights = weights_of(model, chosen, heads)
-    drawn = page.locator(".looks path")
-    sync_api.expect(drawn).to_have_count(len(weights))
-    opacities = drawn.evaluate_all("paths => paths.map((one) => +one.getAttribute('opacity'))")
+    paths = page.locator(".looks path")
+    sync_api.expect(paths).to_have_count(len(weights))
+    opacities = paths.evaluate_all("paths => paths.map((one) => +one.getAttribute('opacity'))")
     assert opacities == about(weights)
 
 
@@ -85,12 +85,12 @@ def test_every_head_can_be_switched_off(opened: Open, model: Trained) -> None:
     sync_api.expect(buttons).to_have_count(len(model.heads))
     costs = model.costs(SENTENCE, model.translation(SENTENCE))
     sync_api.expect(page.locator(".heads span")).to_have_text([*map(told, costs.values())])
-    written = ["1"] * len(model.heads)
+    states = ["1"] * len(model.heads)
     for number, button in enumerate(buttons.all()):
         button.click()
         sync_api.expect(button).to_have_attribute("aria-pressed", "false")
-        written[number] = "0"
-        rows = ["".join(written[row : row + 4]) for row in range(0, len(written), 4)]
+        states[number] = "0"
+        rows = ["".join(states[row : row + 4]) for row in range(0, len(states), 4)]
         page.wait_for_url(f"**on={'-'.join(rows)}**")
         if number % 4 == 3:  # those of one attention
             expect_drawn(page, model, off=model.heads[: number + 1])
@@ -146,7 +146,7 @@ def test_the_page_begins_with_what_is_lost_without_a_head(viewed: View_) -> None
     view = viewed("heads/")
     with_all, without = view.html.select(ANSWERS)
     assert " elle " in with_all.get_text()
-    assert [one.get_text() for one in without.select("mark")] == ["il"]
+    assert [mark.get_text() for mark in without.select("mark")] == ["il"]
 
 
 def test_what_is_off_is_in_the_address(viewed: View_, model: Trained) -> None:
@@ -174,5 +174,5 @@ def test_whose_lines_are_drawn_is_in_the_address(
     ],
     ids=["empty", "long", "emoji", "right to left"],
 )
-def test_any_text_is_answered(viewed: View_, sentence: str, said: str) -> None:
-    assert said in viewed(f"heads/?sentence={sentence}").text()
+def test_any_text_is_answered(viewed: View_, sentence: str, words: str) -> None:
+    assert words in viewed(f"heads/?sentence={sentence}").text()

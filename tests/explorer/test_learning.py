@@ -46,18 +46,20 @@ def written_out(
     for step in range(1, steps + 1):
         tokens = sequences(BATCH, data)
         run_epoch([Batch(tokens, tokens)], model, smoothed, optimizer, scheduler)
-        flat = torch.cat([one.grad.flatten() for one in model.parameters()])
+        flat = torch.cat([parameter.grad.flatten() for parameter in model.parameters()])
         norms.append(flat.norm().item())
         if step % EVERY == 0:
             losses.append(run_epoch(measured, model, plain))
     weights = attention.weights[0]
-    said = greedy_decode(model, held_out[:1], torch.ones(1, 1, LENGTH, dtype=torch.bool), LENGTH, 1)
-    return losses, norms, said[0].tolist(), weights
+    output = greedy_decode(
+        model, held_out[:1], torch.ones(1, 1, LENGTH, dtype=torch.bool), LENGTH, 1
+    )
+    return losses, norms, output[0].tolist(), weights
 
 
 @pytest.mark.slow
 def test_the_run_is_the_references() -> None:
-    losses, norms, said, weights = written_out(16, 0.5, 100, 0.1, 4 * EVERY)
+    losses, norms, output, weights = written_out(16, 0.5, 100, 0.1, 4 * EVERY)
     torch.manual_seed(99)  # what others draw meanwhile is nothing to it
     run = CopyRun(rates(), 16, 0.1)
     for _ in range(4):
@@ -66,7 +68,7 @@ def test_the_run_is_the_references() -> None:
     assert run.step == 4 * EVERY
     assert run.losses == pytest.approx(losses, rel=1e-4)
     assert run.norms == pytest.approx(norms, rel=1e-3)
-    assert run.said == said
+    assert run.said == output
     torch.testing.assert_close(run.weights, weights, rtol=1e-3, atol=1e-4)
 
 
@@ -145,10 +147,12 @@ def test_every_slider_moves_what_is_drawn_and_the_run_is_theirs(opened: Open) ->
     button(page, "Stop").press("Enter")
     button(page, "Go on").wait_for()
     step = stands_at(page)
-    losses, norms, said, _ = written_out(16, 0.2, 60, 0.2, step)
+    losses, norms, output, _ = written_out(16, 0.2, 60, 0.2, step)
     assert float(told(page, "loss").inner_text()) == pytest.approx(losses[-1], abs=2e-3)
     assert float(told(page, "norm").inner_text()) == pytest.approx(norms[-1], rel=1e-2)
-    assert page.locator(".copied code").nth(1).inner_text().split() == [str(one) for one in said]
+    assert page.locator(".copied code").nth(1).inner_text().split() == [
+        str(symbol) for symbol in output
+    ]
     button(page, "Go on").press("Enter")
     page.wait_for_function(
         "step => parseInt(document.querySelector('.facts dd').innerText) > step", arg=step
@@ -161,11 +165,11 @@ def test_every_slider_moves_what_is_drawn_and_the_run_is_theirs(opened: Open) ->
 
 
 def test_two_visitors_have_a_run_each(opened: Open) -> None:
-    one, other = opened("learning/"), opened("learning/?factor=2")
-    button(one, "Start").click()
-    sync_api.expect(told(one, "step")).not_to_have_text(f"0 of {STEPS}")
+    first, other = opened("learning/"), opened("learning/?factor=2")
+    button(first, "Start").click()
+    sync_api.expect(told(first, "step")).not_to_have_text(f"0 of {STEPS}")
     is_at(other, 0)
-    one.close()  # and a page that is left takes nothing with it
+    first.close()  # and a page that is left takes nothing with it
     button(other, "Start").click()
     sync_api.expect(told(other, "step")).not_to_have_text(f"0 of {STEPS}")
 

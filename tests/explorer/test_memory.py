@@ -36,9 +36,9 @@ def test_what_a_real_cache_holds(
     kv_heads: int, texts: int, length: int, dtype: torch.dtype
 ) -> None:
     config = LLaMAConfig(n_layers=3, n_heads=4, n_kv_heads=kv_heads, d_model=32)
-    asked = held(config, texts, length, dtype)
-    assert cache_bytes(config, kv_heads, texts, length, dtype) == asked
-    assert asked == 2 * 3 * kv_heads * 8 * length * texts * dtype.itemsize
+    expected = held(config, texts, length, dtype)
+    assert cache_bytes(config, kv_heads, texts, length, dtype) == expected
+    assert expected == 2 * 3 * kv_heads * 8 * length * texts * dtype.itemsize
 
 
 def test_what_a_model_leaves_in_its_cache() -> None:
@@ -71,12 +71,14 @@ def test_parameters_of_a_stack_are_those_of_the_whole_model() -> None:
     gpt = GPTConfig(vocab=9, context=8, n_layers=5, n_heads=2, d_model=8, d_ff=8)
     llama = of_sizes(layers=5, heads=4, d_k=8)
     shared = replace(llama, n_kv_heads=2)
-    for config, kv_heads, whole in (
+    for config, kv_heads, complete in (
         (gpt, 1, GPT(gpt)),
         (llama, 4, LLaMA(llama)),
         (llama, 2, LLaMA(shared)),
     ):
-        assert parameters(config, kv_heads) == sum(one.numel() for one in whole.parameters())
+        assert parameters(config, kv_heads) == sum(
+            parameter.numel() for parameter in complete.parameters()
+        )
 
 
 @pytest.mark.parametrize(
@@ -137,8 +139,8 @@ def test_what_would_be_is_what_the_cache_would_hold(viewed: Callable[[str], View
     tables = viewed("memory/?model=LLaMA+2+70B&length=512&texts=4").html.select(".sizes")[1:]
     assert len(tables) == 3
     for table in tables:
-        names = [one.get_text() for one in table.select("th")]
-        sizes = [one.get_text() for one in table.select(".number")]
+        names = [cell.get_text() for cell in table.select("th")]
+        sizes = [cell.get_text() for cell in table.select(".number")]
         assert len(names) >= 3
         for name, size in zip(names, sizes, strict=True):
             changed = {"kv": 8, "length": 512, "dtype": "bfloat16"}

@@ -61,23 +61,23 @@ def test_a_head_that_is_off_is_zero_before_the_output_projection(trained: Traine
 def test_losses_are_those_of_the_reference(trained: Trained) -> None:
     model = Model.load(FOLDER, "cpu")
     source = torch.tensor([model.languages.source.encode(CAR)])
-    given = torch.tensor([[1, *model.languages.target.encode(TRANSLATED), 2]])
+    target = torch.tensor([[1, *model.languages.target.encode(TRANSLATED), 2]])
     with torch.no_grad():
-        mask = torch.ones(1, given.size(1) - 1, given.size(1) - 1).tril().bool()
-        states = model.model(source, given[:, :-1], None, mask)
+        mask = torch.ones(1, target.size(1) - 1, target.size(1) - 1).tril().bool()
+        states = model.model(source, target[:, :-1], None, mask)
         scores = model.model.generator.proj(states)[0]
-    wanted = torch.nn.functional.cross_entropy(scores, given[0, 1:], reduction="none")
-    found = trained.losses(CAR, TRANSLATED)
-    assert found.each == pytest.approx(wanted.tolist(), abs=1e-5)
-    assert found.tokens[-1] == "<end>"
+    expected = torch.nn.functional.cross_entropy(scores, target[0, 1:], reduction="none")
+    losses = trained.losses(CAR, TRANSLATED)
+    assert losses.each == pytest.approx(expected.tolist(), abs=1e-5)
+    assert losses.tokens[-1] == "<end>"
 
 
 def test_one_head_knows_what_it_stands_for(trained: Trained) -> None:
     """What the page begins with: `it` looks at `car`, and without that head the car is masculine."""
     agreeing = Head(AttentionLayer(ENCODER, 2), 3)
-    seen = trained.maps(CAR)[agreeing.place]
-    weights = seen.weights[agreeing.number - 1]
-    assert weights[seen.rows.index("␣it"), seen.columns.index("␣car")] > 0.9
+    attention = trained.maps(CAR)[agreeing.place]
+    weights = attention.weights[agreeing.number - 1]
+    assert weights[attention.rows.index("␣it"), attention.columns.index("␣car")] > 0.9
     assert trained.translation(CAR, [agreeing]) == TRANSLATED.replace("elle", "il")
 
 
@@ -91,6 +91,6 @@ def test_without_the_decoders_look_at_the_source_nothing_is_known_of_it(trained:
 def test_the_past_is_never_ahead(trained: Trained) -> None:
     maps = trained.maps(CAR)
     assert set(maps) == set(trained.attentions)
-    for place, seen in maps.items():
-        assert seen.weights.sum(-1).sub(1).abs().max() < 1e-5
-        assert (place.kind == PAST) == bool((seen.weights.triu(1) == 0).all())
+    for sublayer, attention in maps.items():
+        assert attention.weights.sum(-1).sub(1).abs().max() < 1e-5
+        assert (sublayer.kind == PAST) == bool((attention.weights.triu(1) == 0).all())

@@ -81,17 +81,27 @@ STATES = re.compile(
 
 def selectors_of(name: str) -> list[str]:
     """Those of page.css in which a class is named."""
-    found = [one for rule in RULES for one in re.split(r",(?![^(]*[)])", tinycss2.serialize(rule))]
-    return [STATES.sub("", one).strip() for one in found if re.search(rf"[.]{name}(?![\w-])", one)]
+    selectors = [
+        selector
+        for rule in RULES
+        for selector in re.split(r",(?![^(]*[)])", tinycss2.serialize(rule))
+    ]
+    return [
+        STATES.sub("", selector).strip()
+        for selector in selectors
+        if re.search(rf"[.]{name}(?![\w-])", selector)
+    ]
 
 
 @pytest.mark.parametrize("path", [*(f"{topic.name}/" for topic in TOPICS), *WAYS])
 def test_every_class_of_a_drawing_is_styled(viewed: Callable[[str], View], path: str) -> None:
     """No class is misspelled, or left over: each has a rule of page.css that applies to it."""
     html = viewed(path).html
-    names = {name for one in html.select(".drawn [class]") for name in one["class"]}
+    names = {name for element in html.select(".drawn [class]") for name in element["class"]}
     assert names
-    unstyled = {name for name in names if not any(html.select(one) for one in selectors_of(name))}
+    unstyled = {
+        name for name in names if not any(html.select(selector) for selector in selectors_of(name))
+    }
     assert unstyled == set()
 
 
@@ -110,10 +120,10 @@ def test_a_page_leads_to_its_days(viewed: Callable[[str], View], topic: Topic) -
 def test_an_address_that_says_nothing_is_passed_over(
     viewed: Callable[[str], View], topic: Topic
 ) -> None:
-    drawn = viewed(f"{topic.name}/").html.select(DRAWN)
-    assert drawn
+    pictures = viewed(f"{topic.name}/").html.select(DRAWN)
+    assert pictures
     for address in NOTHING[topic.name]:
-        assert viewed(f"{topic.name}/?{address}").html.select(DRAWN) == drawn, address
+        assert viewed(f"{topic.name}/?{address}").html.select(DRAWN) == pictures, address
 
 
 @each_page
@@ -160,8 +170,8 @@ def no_site(empty: Path) -> Iterator[TestClient]:
 def test_a_lesson_needs_no_network(no_site: TestClient, day: Day) -> None:
     """Formulas are MathML, nothing comes from another machine, and links lead to pages of this server."""
     page = no_site.get(f"/day/{day.number}").text
-    written = nbformat.read(day.lesson, as_version=4)
-    formulas = [c for c in written.cells if c.cell_type == "markdown" and "$" in c.source]
+    lesson = nbformat.read(day.lesson, as_version=4)
+    formulas = [c for c in lesson.cells if c.cell_type == "markdown" and "$" in c.source]
     assert bool(formulas) <= ("<math" in page)
     assert not re.search(r"<(script|link rel=\"(?!icon))|src=\"(?!data:)", page)
     assert day.title in page
@@ -204,9 +214,9 @@ def test_the_list_has_every_page(explorer: str, chromium: sync_api.Browser) -> N
     page = chromium.new_page()
     page.goto(f"{explorer}/")
     assert page.locator("li a").all_inner_texts() == [topic.title for topic in TOPICS]
-    drawn = "one => document.querySelector(one.getAttribute('href')).childElementCount"
+    script = "one => document.querySelector(one.getAttribute('href')).childElementCount"
     for picture in page.locator("li use").all():
-        assert picture.evaluate(drawn) >= 3
+        assert picture.evaluate(script) >= 3
     page.wait_for_function("document.fonts.check('16px \"PT Sans\"')")
     for width in WIDTHS:
         page.set_viewport_size({"width": width, "height": 800})

@@ -35,24 +35,24 @@ def at(way: str) -> str:
 
 def numbers(text: str) -> list[float]:
     """Those with a point, and a minus in front where there is one."""
-    found = re.findall(r"(?<![\w.])[-+−]?\d+\.\d+", text)
-    return [float(number.replace("−", "-")) for number in found]
+    matches = re.findall(r"(?<![\w.])[-+−]?\d+\.\d+", text)
+    return [float(number.replace("−", "-")) for number in matches]
 
 
 # The numbers on the page: those below the dials, those at the rows of a grid, and the facts.
 TOLD = ".clock figcaption div, .heat text:not(.legend), .facts dd"
 
 
-def sinusoids(place: int, width: int) -> list[float]:
-    return numpy_reference.positional_encoding(place + 1, width)[place].tolist()
+def sinusoids(position: int, width: int) -> list[float]:
+    return numpy_reference.positional_encoding(position + 1, width)[position].tolist()
 
 
 def rotations(query: int, key: int, base: float) -> list[float]:
     """Of each pair the degrees a step and the product; then both scores."""
     angles = rope_angles(8, 64, base)
     q, k = (
-        apply_rope(torch.tensor(vector, dtype=torch.float64).unsqueeze(0), angles, place)[0]
-        for vector, place in ((QUERY, query), (KEY, key))
+        apply_rope(torch.tensor(vector, dtype=torch.float64).unsqueeze(0), angles, position)[0]
+        for vector, position in ((QUERY, query), (KEY, key))
     )
     products = (q * k).view(4, 2).sum(dim=-1)
     steps = angles[1].rad2deg()
@@ -81,11 +81,11 @@ def about(expected: list[float]) -> Any:
 def shows(page: sync_api.Page, way: str, settings: dict[str, float]) -> None:
     """The page comes to show these numbers."""
     for _ in range(PATIENCE // 50):
-        told = numbers(" ".join(page.locator(TOLD).all_text_contents()))
-        if told == about(EXPECTED[way](**settings)):
+        shown = numbers(" ".join(page.locator(TOLD).all_text_contents()))
+        if shown == about(EXPECTED[way](**settings)):
             return
         page.wait_for_timeout(50)
-    assert told == about(EXPECTED[way](**settings))
+    assert shown == about(EXPECTED[way](**settings))
 
 
 def test_every_slider_moves_what_is_drawn_of_every_way(opened: Open) -> None:

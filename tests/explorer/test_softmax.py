@@ -48,8 +48,8 @@ def test_every_control_changes_what_is_drawn(
             scores[index - 1] -= 0.25
         shows()
     page.get_by_role("combobox").select_option(OWN)
-    told = page.locator(".failed")
-    sync_api.expect(told).to_contain_text("There is no day01_softmax.py in")
+    message = page.locator(".failed")
+    sync_api.expect(message).to_contain_text("There is no day01_softmax.py in")
     for result, words in {
         "raise NotImplementedError": f"`softmax` is yours to write: {file} (`course watch 1`)",
         "return x.nothing": "has no attribute 'nothing'",
@@ -61,7 +61,7 @@ def test_every_control_changes_what_is_drawn(
         scores[0] -= 0.25
         sync_api.expect(page.locator(".compared, .failed")).to_contain_text(words)
         if "NotImplemented" in result:
-            sync_api.expect(told).not_to_contain_text("Your answer")
+            sync_api.expect(message).not_to_contain_text("Your answer")
     page.get_by_role("combobox").select_option(REFERENCE)
     sync_api.expect(page.locator(".compared")).to_have_count(0)
     shows()
@@ -69,8 +69,8 @@ def test_every_control_changes_what_is_drawn(
 
 def test_the_names_of_lines_are_at_their_ends_and_do_not_touch() -> None:
     ends = {"top": 1.0, "upper": 0.51, "lower": 0.50, "bottom": 0.0}
-    drawn = curves(range(2), {name: [0.0, end] for name, end in ends.items()}, "x", "y")
-    top, upper, lower, bottom = map(float, re.findall(r'"name [^>]*y="([\d.]+)"', drawn))
+    svg = curves(range(2), {name: [0.0, end] for name, end in ends.items()}, "x", "y")
+    top, upper, lower, bottom = map(float, re.findall(r'"name [^>]*y="([\d.]+)"', svg))
     room = HEIGHT - BELOW - ABOVE
     assert lower - upper == pytest.approx(16, abs=0.1)
     assert (upper + lower) / 2 == pytest.approx(ABOVE + 0.495 * room + 4, abs=0.1)
@@ -86,6 +86,6 @@ def test_an_address_is_a_view(viewed: Callable[[str], View]) -> None:
 def test_a_hundred_draws_are_in_proportion(viewed: Callable[[str], View]) -> None:
     squares = viewed("softmax/").html.select(".hundred rect")
     shares = numpy_reference.softmax(np.array(START))
-    counts = [sum(f"hue-{word}" in one["class"] for one in squares) for word in range(4)]
+    counts = [sum(f"hue-{word}" in square["class"] for square in squares) for word in range(4)]
     assert sum(counts) == 100
     assert np.abs(np.array(counts) - 100 * shares).max() <= 1

@@ -61,9 +61,13 @@ def rows(count: int = 200, width: int = 25, symbols: int = SYMBOLS) -> Repeated:
 
 
 def test_a_segment_comes_twice_and_does_not_overlap() -> None:
-    drawn = rows()
+    segments = rows()
     for tokens, second, lag, length in zip(
-        drawn.tokens, drawn.second.tolist(), drawn.lag.tolist(), drawn.length.tolist(), strict=True
+        segments.tokens,
+        segments.second.tolist(),
+        segments.lag.tolist(),
+        segments.length.tolist(),
+        strict=True,
     ):
         first = second - lag
         assert 0 <= first <= first + length <= second
@@ -73,17 +77,17 @@ def test_a_segment_comes_twice_and_does_not_overlap() -> None:
 
 
 def test_places_lengths_and_distances_differ() -> None:
-    drawn = rows(2000)
-    assert set(drawn.length.tolist()) == set(range(6, 13))
-    assert (drawn.second - drawn.lag).min() == 0
-    assert (drawn.second + drawn.length).max() == 25
-    assert set(drawn.lag.tolist()) >= set(range(6, 19))
+    segments = rows(2000)
+    assert set(segments.length.tolist()) == set(range(6, 13))
+    assert (segments.second - segments.lag).min() == 0
+    assert (segments.second + segments.length).max() == 25
+    assert set(segments.lag.tolist()) >= set(range(6, 19))
 
 
 def test_every_symbol_is_as_likely_wherever_it_stands() -> None:
     tokens = rows(8000, 24, 4).tokens
-    for place in (0, 11, 23):
-        counts = tokens[:, place].bincount(minlength=4)
+    for position in (0, 11, 23):
+        counts = tokens[:, position].bincount(minlength=4)
         assert (counts - 2000).abs().max() < 4 * math.sqrt(8000 * 0.25 * 0.75)
 
 
@@ -102,7 +106,7 @@ def test_nothing_of_what_is_held_out_is_learned() -> None:
     task = Repeats(settings(batch=512, context=16))
 
     def of(some: list[Rows]) -> list[tuple[int, ...]]:
-        return [tuple(row) for one in some for row in one.target.tolist()]
+        return [tuple(row) for batch in some for row in batch.target.tolist()]
 
     validation, test = (of(task.held_out(split)) for split in task.splits)
     learned = of([task.batch(number) for number in range(20)])
@@ -128,45 +132,49 @@ def test_a_short_context_is_refused() -> None:
 # --- Scores ---------------------------------------------------------------------------------------
 
 
-def pointing(drawn: Repeated, by: int) -> Tensor:
+def pointing(segments: Repeated, by: int) -> Tensor:
     """A head that looks, from a repeated symbol, `by` places after its first one; else at itself."""
-    width = drawn.tokens.size(1)
-    weights = torch.eye(width).repeat(len(drawn.tokens), 1, 1)
+    width = segments.tokens.size(1)
+    weights = torch.eye(width).repeat(len(segments.tokens), 1, 1)
     for row, second, lag, length in zip(
-        weights, drawn.second.tolist(), drawn.lag.tolist(), drawn.length.tolist(), strict=True
+        weights,
+        segments.second.tolist(),
+        segments.lag.tolist(),
+        segments.length.tolist(),
+        strict=True,
     ):
-        for place in range(second, second + length):
-            row[place] = 0
-            row[place, place - lag + by] = 1
+        for position in range(second, second + length):
+            row[position] = 0
+            row[position, position - lag + by] = 1
     return weights.unsqueeze(1)
 
 
 @pytest.mark.parametrize(("by", "score"), [(0, 0.0), (1, 1.0), (2, 0.0)])
 def test_a_head_that_always_looks_there_has_a_score_of_1(by: int, score: float) -> None:
-    drawn = rows()
-    assert prefix_matching(pointing(drawn, by), drawn).tolist() == [score]
+    segments = rows()
+    assert prefix_matching(pointing(segments, by), segments).tolist() == [score]
 
 
 def test_equal_weights_have_a_score_of_one_over_t() -> None:
-    drawn = rows()
+    segments = rows()
     weights = torch.full((200, 2, 25, 25), 1 / 25)
-    torch.testing.assert_close(prefix_matching(weights, drawn), torch.full((2,), 1 / 25))
+    torch.testing.assert_close(prefix_matching(weights, segments), torch.full((2,), 1 / 25))
 
 
 def test_heads_are_scored_one_by_one_and_without_the_last_symbol() -> None:
-    drawn = rows()
-    both = torch.cat([pointing(drawn, 0), pointing(drawn, 1)], dim=1)[..., :-1, :-1]
-    assert prefix_matching(both, drawn).tolist() == [0.0, 1.0]
+    segments = rows()
+    both = torch.cat([pointing(segments, 0), pointing(segments, 1)], dim=1)[..., :-1, :-1]
+    assert prefix_matching(both, segments).tolist() == [0.0, 1.0]
 
 
 def test_a_symbol_that_stands_elsewhere_before_is_not_asked_about() -> None:
     #                 first place ↓           ↓ again: 1 stands twice before it, 2 once, 3 has no next
     tokens = torch.tensor([[1, 2, 3, 9, 1, 8, 1, 2, 3, 7]])
-    drawn = Repeated(tokens, torch.tensor([6]), torch.tensor([6]), torch.tensor([3]))
+    segments = Repeated(tokens, torch.tensor([6]), torch.tensor([6]), torch.tensor([3]))
     weights = torch.zeros(1, 1, 10, 10)
     weights[0, 0, 7, 2] = 0.25  # from the 2 that comes again to what came after it
     weights[0, 0, 6, 1] = weights[0, 0, 8, 3] = 1.0
-    assert prefix_matching(weights, drawn).tolist() == [0.25]
+    assert prefix_matching(weights, segments).tolist() == [0.25]
 
 
 def test_previous_token_scores() -> None:
@@ -178,11 +186,11 @@ def test_previous_token_scores() -> None:
 
 def test_losses_are_taken_where_something_tells_what_is_next() -> None:
     #                          first: 1 to 3 (of which the first is not counted), again: 5 to 7
-    drawn = Repeated(
+    segments = Repeated(
         torch.zeros(1, 9, dtype=torch.long), torch.tensor([5]), torch.tensor([4]), torch.tensor([3])
     )
     loss = torch.tensor([[1.0, 2, 4, 8, 16, 32, 64, 128]])  # of the symbols 1 to 8
-    assert said_again(loss, drawn) == ((2 + 4) / 2, (32 + 64) / 2)
+    assert said_again(loss, segments) == ((2 + 4) / 2, (32 + 64) / 2)
 
 
 # --- Looking into a model -------------------------------------------------------------------------
@@ -195,32 +203,32 @@ def test_losses_are_taken_where_something_tells_what_is_next() -> None:
 )
 def test_the_weights_are_those_that_values_are_mixed_by(recipe: Recipe) -> None:
     model, tokens = model_of(recipe), rows().tokens[:4]
-    seen = []
+    mixtures = []
     for layer in attentions(model):
-        layer.w_o.register_forward_pre_hook(lambda _, given: seen.append(given[0]))
+        layer.w_o.register_forward_pre_hook(lambda _, inputs: mixtures.append(inputs[0]))
     weights = attention_weights(model, tokens)
     entered: list[Tensor] = []
-    attentions(model)[1].register_forward_pre_hook(lambda _, given: entered.append(given[0]))
+    attentions(model)[1].register_forward_pre_hook(lambda _, inputs: entered.append(inputs[0]))
     model(tokens)
     layer = attentions(model)[1]
     value = layer.project(entered[0])[2].repeat_interleave(4 // layer.n_kv_heads, dim=1)
     torch.testing.assert_close(weights[1].sum(-1), torch.ones(4, 4, 25))
     mixed = (weights[1] @ value).transpose(1, 2).flatten(-2)
-    torch.testing.assert_close(mixed, seen[1])
+    torch.testing.assert_close(mixed, mixtures[1])
     query, key, _ = layer.project(entered[0])
     key = layer.rotate(key).repeat_interleave(4 // layer.n_kv_heads, dim=1)
-    _, wanted = attention(layer.rotate(query), key, value, subsequent_mask(25))
-    torch.testing.assert_close(weights[1], wanted)
+    _, expected = attention(layer.rotate(query), key, value, subsequent_mask(25))
+    torch.testing.assert_close(weights[1], expected)
 
 
 def test_a_head_that_is_off_is_one_whose_columns_of_the_projection_are_0() -> None:
     model, tokens = model_of(), rows().tokens
     layer = attentions(model)[1]
-    whole = losses(model, tokens)
+    full = losses(model, tokens)
     with without(layer, 2):
         off = losses(model, tokens)
-    torch.testing.assert_close(losses(model, tokens), whole, rtol=0, atol=0)
-    assert not torch.allclose(off, whole)
+    torch.testing.assert_close(losses(model, tokens), full, rtol=0, atol=0)
+    assert not torch.allclose(off, full)
     with torch.no_grad():
         layer.w_o.weight[:, 8:12] = 0  # d_k is 4
     torch.testing.assert_close(losses(model, tokens), off)
@@ -228,39 +236,39 @@ def test_a_head_that_is_off_is_one_whose_columns_of_the_projection_are_0() -> No
 
 def test_a_head_is_on_again_after_an_error() -> None:
     model, tokens = model_of(), rows().tokens[:2]
-    whole = losses(model, tokens)
+    full = losses(model, tokens)
     with pytest.raises(RuntimeError), without(attentions(model)[0], 0):
         raise RuntimeError
-    assert torch.equal(losses(model, tokens), whole)
+    assert torch.equal(losses(model, tokens), full)
 
 
 def test_figures_are_of_the_head_that_was_best() -> None:
     model, task = model_of(), Repeats(settings())
-    seen = {"step": 10, **look(model, task, CPU)}
-    seen["prefix"] = [[0.1, 0.2, 0.0, 0.0], [0.0, 0.3, 0.7, 0.1]]
-    seen["previous"] = [[0.1, 0.2, 0.0, 0.9], [1.0, 0.0, 0.0, 0.0]]
-    found = figures(model, task, [seen], CPU)
-    assert found["best_off"] == found["off_1_2"]
-    assert found["previous_off"] == found["off_0_3"]
+    examined = {"step": 10, **look(model, task, CPU)}
+    examined["prefix"] = [[0.1, 0.2, 0.0, 0.0], [0.0, 0.3, 0.7, 0.1]]
+    examined["previous"] = [[0.1, 0.2, 0.0, 0.9], [1.0, 0.0, 0.0, 0.0]]
+    result = figures(model, task, [examined], CPU)
+    assert result["best_off"] == result["off_1_2"]
+    assert result["previous_off"] == result["off_0_3"]
     rows_again, layer = task.repeated("test"), attentions(model)[0]
     with without(layer, 3), without(layer, 1):
         off = said_again(losses(model, rows_again.tokens), rows_again)[1]
-    assert found["both_off"] == off - found["again"] != found["previous_off"]
-    beside = [found[f"off_1_{head}"] for head in (0, 1, 3)]
-    assert found["others_off"] == pytest.approx(sum(beside) / 3)
-    assert found["in_context"] == found["again"] - found["first"]
+    assert result["both_off"] == off - result["again"] != result["previous_off"]
+    beside = [result[f"off_1_{head}"] for head in (0, 1, 3)]
+    assert result["others_off"] == pytest.approx(sum(beside) / 3)
+    assert result["in_context"] == result["again"] - result["first"]
     test = task.repeated("test")
     weights = attention_weights(model, test.tokens[:, :-1])
-    assert found["prefix_matching"] == float(prefix_matching(weights[1], test)[2])
-    assert found["formed_at"] == 10.0
-    assert "fell_at" not in found  # an untrained model has learned nothing
+    assert result["prefix_matching"] == float(prefix_matching(weights[1], test)[2])
+    assert result["formed_at"] == 10.0
+    assert "fell_at" not in result  # an untrained model has learned nothing
 
 
 def test_a_single_layer_has_nobody_to_carry_anything() -> None:
     model, task = model_of(layers=1), Repeats(settings())
-    found = figures(model, task, [{"step": 1, **look(model, task, CPU)}], CPU)
-    assert "previous_off" not in found
-    assert "formed_at" not in found
+    result = figures(model, task, [{"step": 1, **look(model, task, CPU)}], CPU)
+    assert "previous_off" not in result
+    assert "formed_at" not in result
 
 
 def test_when_is_the_first_time() -> None:
@@ -302,7 +310,7 @@ def test_looking_does_not_change_the_training(
 ) -> None:
     watched = trained(tmp_path / "watched", True, monkeypatch)
     alone = trained(tmp_path / "alone", False, monkeypatch)
-    assert [one["step"] for one in watched.looks] == [2, 4, 6]
+    assert [entry["step"] for entry in watched.looks] == [2, 4, 6]
     assert len(watched.looks[0]["prefix"]) == 2
     for name, weight in watched.model.named_parameters():
         assert torch.equal(weight, dict(alone.model.named_parameters())[name]), name
@@ -344,29 +352,32 @@ def results(cells: list[CellResult]) -> Results:
 
 
 def test_what_formed_is_told_with_its_step_and_what_came_beside_it() -> None:
-    _, *told = induction_text.paragraphs(
+    _, *sentences = induction_text.paragraphs(
         results([cell_of(2, 75), cell_of(0, 50, best=0.9), cell_of(1, 50, best=1.2)])
     )
-    assert "a head formed in 3 of 3 seeds" in told[0]
-    assert "at steps 50 to 75" in told[0]
-    assert "that was at −25, 0, +25 steps (the model was examined every 25 steps)" in told[1]
-    assert "is 3.50 ± 0.00 nats per symbol, and 0.50 ± 0.00 where it repeats" in told[2]
+    assert "a head formed in 3 of 3 seeds" in sentences[0]
+    assert "at steps 50 to 75" in sentences[0]
+    assert "that was at −25, 0, +25 steps (the model was examined every 25 steps)" in sentences[1]
+    assert "is 3.50 ± 0.00 nats per symbol, and 0.50 ± 0.00 where it repeats" in sentences[2]
     assert (
         "adds 1.03 ± 0.15 nats per symbol to the loss on repeated symbols, switching off the head below it"
-        in told[3]
+        in sentences[3]
     )
-    assert "(and 2.25 ± 0.00 together with the one that attends to it next most)" in told[3]
-    assert "more than these do on average: the difference is +0.78 nats per symbol (95%" in told[3]
+    assert "(and 2.25 ± 0.00 together with the one that attends to it next most)" in sentences[3]
+    assert (
+        "more than these do on average: the difference is +0.78 nats per symbol (95%"
+        in sentences[3]
+    )
 
 
 def test_what_did_not_form_is_told_too() -> None:
-    _, *told = induction_text.paragraphs(
+    _, *sentences = induction_text.paragraphs(
         results([cell_of(seed, 50 if seed == 2 else None) for seed in range(3)])
     )
-    assert "formed in 1 of 3 seeds" in told[0]
-    assert "no head formed in 2 of 3 seeds" in told[2]
+    assert "formed in 1 of 3 seeds" in sentences[0]
+    assert "no head formed in 2 of 3 seeds" in sentences[2]
     assert (
-        "its best head adds 1.00 nats per symbol to" in told[-1]
+        "its best head adds 1.00 nats per symbol to" in sentences[-1]
     )  # of the one seed in which there is such a head
     _, *none = induction_text.paragraphs(results([cell_of(seed, None) for seed in range(3)]))
     assert "no head formed in 3 of 3 seeds" in none[0]

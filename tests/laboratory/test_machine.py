@@ -30,9 +30,9 @@ def kind_with(text: str, monkeypatch: pytest.MonkeyPatch) -> str:
 
 def test_models_of_one_name_are_two_kinds(monkeypatch: pytest.MonkeyPatch) -> None:
     """Two with the same instructions have ended the same training with other digits."""
-    one, other = (kind_with(INTEL.format(model=model), monkeypatch) for model in (143, 167))
-    assert one.endswith(", vendor_id GenuineIntel, cpu family 6, model 143")
-    assert other == one.replace("143", "167")
+    first, other = (kind_with(INTEL.format(model=model), monkeypatch) for model in (143, 167))
+    assert first.endswith(", vendor_id GenuineIntel, cpu family 6, model 143")
+    assert other == first.replace("143", "167")
 
 
 def test_arm_numbers_its_parts(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -61,9 +61,9 @@ def test_the_loss_of_answers_leaves_padding_out():
     model.eval()
     total = sum(float(Objective(model, 0.0)(rows.source, rows.target)[1]) for rows in batches)
     expected = total / sum(rows.tokens for rows in batches)
-    found = MEASURES["loss"](model, task, settings, HERE)
-    assert found["loss"] == pytest.approx(expected, rel=1e-5)
-    assert sum(len(wanted) for _, wanted in predictions(model, batches, HERE)) == sum(
+    measured = MEASURES["loss"](model, task, settings, HERE)
+    assert measured["loss"] == pytest.approx(expected, rel=1e-5)
+    assert sum(len(labels) for _, labels in predictions(model, batches, HERE)) == sum(
         rows.tokens for rows in batches
     )
 
@@ -83,7 +83,7 @@ def _read(monkeypatch):
 @pytest.mark.usefixtures("_read")
 def test_lengths_read_the_same_text_and_positions_add_up_to_the_longest(studied):
     model, task, settings, _ = studied({"positions": "rope"})
-    found = MEASURES["lengths"](model, task, settings, HERE)
+    measured = MEASURES["lengths"](model, task, settings, HERE)
     text = task._validation
     windows = (len(text) - 1) // 32
     for length in (8, 16, 32):
@@ -91,10 +91,10 @@ def test_lengths_read_the_same_text_and_positions_add_up_to_the_longest(studied)
         for first in range(0, windows * 32, length):
             window = text[first : first + length + 1].unsqueeze(0)
             total += float(Objective(model, 0.0)(None, window)[1])
-        assert found[f"read_{length}"] == pytest.approx(total / (windows * 32), rel=1e-5)
-    parts = (found["at_8"] + found["at_16"] + 2 * found["at_32"]) / 4
-    assert parts == pytest.approx(found["read_32"], rel=1e-5)
-    assert found["at_8"] == pytest.approx(first_of_each(model, task), rel=1e-5)
+        assert measured[f"read_{length}"] == pytest.approx(total / (windows * 32), rel=1e-5)
+    parts = (measured["at_8"] + measured["at_16"] + 2 * measured["at_32"]) / 4
+    assert parts == pytest.approx(measured["read_32"], rel=1e-5)
+    assert measured["at_8"] == pytest.approx(first_of_each(model, task), rel=1e-5)
 
 
 def first_of_each(model, task):
@@ -114,8 +114,8 @@ def test_learned_positions_have_no_loss_beyond_their_end(studied):
 def test_a_model_that_looks_at_nothing_loses_nothing_beyond(studied):
     model, *rest = studied({"positions": "none"}, layers=1)
     nn.init.zeros_(model.blocks[0].self_attn.w_o.weight)
-    found = MEASURES["lengths"](model, *rest)
-    assert found["read_32"] == pytest.approx(found["read_8"], rel=1e-5)
+    measured = MEASURES["lengths"](model, *rest)
+    assert measured["read_32"] == pytest.approx(measured["read_8"], rel=1e-5)
 
 
 class Sure(nn.Module):
@@ -138,13 +138,13 @@ class Sure(nn.Module):
 
 def test_calibration_is_how_far_sureness_is_from_being_right(studied):
     _, task, settings, _ = studied()
-    found = MEASURES["calibration"](Sure(len(task.languages.target), 0.9), task, settings, HERE)
+    measured = MEASURES["calibration"](Sure(len(task.languages.target), 0.9), task, settings, HERE)
     text = task._validation
     right = float((text[1:] == text[:-1]).double().mean())
     assert 0 < right < 0.9
-    assert found["accuracy"] == pytest.approx(right)
-    assert found["confidence"] == pytest.approx(0.9, abs=1e-6)
-    assert found["calibration_error"] == pytest.approx(0.9 - right, abs=1e-6)
+    assert measured["accuracy"] == pytest.approx(right)
+    assert measured["confidence"] == pytest.approx(0.9, abs=1e-6)
+    assert measured["calibration_error"] == pytest.approx(0.9 - right, abs=1e-6)
 
 
 def test_gaps_of_different_bins_do_not_cancel(studied):
@@ -164,12 +164,12 @@ def test_gaps_of_different_bins_do_not_cancel(studied):
 
     model = Torn(size, 0.5)
     model.seen = []
-    found = MEASURES["calibration"](model, task, settings, HERE)
-    unsure = float(torch.cat([one.flatten() for one in model.seen]).double().mean())
-    right = found["accuracy"]
+    measured = MEASURES["calibration"](model, task, settings, HERE)
+    unsure = float(torch.cat([part.flatten() for part in model.seen]).double().mean())
+    right = measured["accuracy"]
     missed = right - unsure  # at the end of a window nobody knows
     expected = unsure * (1 - 0.3) + (1 - unsure) * (0.9 - missed / (1 - unsure))
-    assert found["calibration_error"] == pytest.approx(expected, abs=1e-5)
+    assert measured["calibration_error"] == pytest.approx(expected, abs=1e-5)
 
 
 # --- Experts --------------------------------------------------------------------------------------
@@ -182,13 +182,13 @@ def test_a_router_with_one_favorite_is_seen(studied):
         model.blocks[0].sublayer[1].norm.gain.zero_()
         model.blocks[0].sublayer[1].norm.bias.fill_(1.0)
         model.blocks[0].feed_forward.router.w_r.weight[2] = 1.0
-    found = MEASURES["routing"](model, *rest)
-    assert found == {"largest_share": 1.0, "routing_entropy": 0.0}
+    measured = MEASURES["routing"](model, *rest)
+    assert measured == {"largest_share": 1.0, "routing_entropy": 0.0}
 
 
 def test_shares_are_of_all_choices(studied):
     model, task, settings, _ = studied({**SWIGLU, "experts": 4, "top_k": 2})
-    found = MEASURES["routing"](model, task, settings, HERE)
+    measured = MEASURES["routing"](model, task, settings, HERE)
     counts, entropies = [], []
     chosen = {0: [], 1: []}
     for rows in task.held_out("validation"):
@@ -199,9 +199,9 @@ def test_shares_are_of_all_choices(studied):
         shares = [layer.count(expert) / len(layer) for expert in range(4)]
         counts.append(max(shares))
         entropies.append(-sum(f * math.log(f) for f in shares if f) / math.log(4))
-    assert found["largest_share"] == pytest.approx(sum(counts) / len(counts))
-    assert found["routing_entropy"] == pytest.approx(sum(entropies) / len(entropies))
-    assert 0.25 < found["largest_share"] <= 0.5
+    assert measured["largest_share"] == pytest.approx(sum(counts) / len(counts))
+    assert measured["routing_entropy"] == pytest.approx(sum(entropies) / len(entropies))
+    assert 0.25 < measured["largest_share"] <= 0.5
 
 
 def test_nobody_is_routed_in_a_dense_model(studied):
@@ -220,10 +220,10 @@ def held_in(cache: KVCache) -> int:
     [({}, 4), ({"attention": "grouped"}, 2), ({"attention": "multi_query"}, 1)],
 )
 def test_keys_and_values_are_as_many_as_a_real_cache_holds(studied, recipe, heads):
-    found = MEASURES["cache"](*studied(recipe, layers=3))
+    measured = MEASURES["cache"](*studied(recipe, layers=3))
     for length in LENGTHS:
         real = new_cache(LLaMAConfig(9, length, 3, 4, heads, 16, 32), 1, length)
-        assert found[f"cache_{length}"] == held_in(real)
+        assert measured[f"cache_{length}"] == held_in(real)
 
 
 def test_mamba_s_state_is_a_real_one(studied):
@@ -232,8 +232,8 @@ def test_mamba_s_state_is_a_real_one(studied):
         MambaState(module.config, 1) for module in model.modules() if isinstance(module, Mamba)
     ]
     real = sum(state.window.nbytes + state.h.nbytes for state in states)
-    found = MEASURES["cache"](model, *rest)
-    assert {found[f"cache_{length}"] for length in LENGTHS} == {real}
+    measured = MEASURES["cache"](model, *rest)
+    assert {measured[f"cache_{length}"] for length in LENGTHS} == {real}
 
 
 @pytest.mark.parametrize(
@@ -244,8 +244,8 @@ def test_mamba_s_state_is_a_real_one(studied):
     ],
 )
 def test_what_sees_no_further_keeps_no_more(studied, recipe, numbers):
-    found = MEASURES["cache"](*studied(recipe, layers=2))
-    assert set(found.values()) == {2 * numbers * 4}
+    measured = MEASURES["cache"](*studied(recipe, layers=2))
+    assert set(measured.values()) == {2 * numbers * 4}
 
 
 def test_a_short_convolution_keeps_three_inputs_more(studied):
@@ -279,7 +279,7 @@ class OperationClock(TorchDispatchMode):
 @pytest.mark.parametrize("recipe", [{}, MAMBA, {**SWIGLU, "experts": 2}], ids=str)
 def test_speed_and_memory_at_each_length(studied, recipe, monkeypatch):
     model, *rest = studied(recipe)
-    before = {name: one.clone() for name, one in model.state_dict().items()}
+    before = {name: weight.clone() for name, weight in model.state_dict().items()}
     with OperationClock() as clock:
         counted = SimpleNamespace(process_time=lambda: float(clock.operations), perf_counter=None)
         monkeypatch.setattr(timed, "time", counted)
@@ -287,19 +287,19 @@ def test_speed_and_memory_at_each_length(studied, recipe, monkeypatch):
     sizes = TIMED["memory"](model, *rest)
     for length in (8, 32):
         assert speeds[f"reading_speed_{length}"] > speeds[f"training_speed_{length}"] > 0
-        weights = 4 * sum(one.numel() for one in model.parameters())
+        weights = 4 * sum(weight.numel() for weight in model.parameters())
         assert sizes[f"training_bytes_{length}"] > weights  # the gradients alone
         assert sizes[f"training_bytes_{length}"] > sizes[f"reading_bytes_{length}"] > 0
     assert sizes == TIMED["memory"](model, *rest)
-    assert all(one.equal(before[name]) for name, one in model.state_dict().items())
-    assert all(one.grad is None for one in model.parameters())
+    assert all(weight.equal(before[name]) for name, weight in model.state_dict().items())
+    assert all(weight.grad is None for weight in model.parameters())
     assert not model.training
 
 
 @pytest.mark.usefixtures("_short")
 def test_no_speed_beyond_learned_positions(studied):
-    found = TIMED["speed"](*studied({"positions": "learned"}))
-    assert set(found) == {"training_speed_8", "reading_speed_8"}
+    measured = TIMED["speed"](*studied({"positions": "learned"}))
+    assert set(measured) == {"training_speed_8", "reading_speed_8"}
 
 
 @pytest.mark.usefixtures("_short")
@@ -311,24 +311,24 @@ def test_speed_is_tokens_over_seconds(studied, monkeypatch):
 
 
 def test_bytes_are_held_until_nobody_wants_them():
-    with AllocatedBytes() as held:
-        one = torch.zeros(100)  # 400 bytes
-        two = one + 1  # 800 in all
+    with AllocatedBytes() as allocated:
+        first = torch.zeros(100)  # 400 bytes
+        two = first + 1  # 800 in all
         view = two[10:]
-        del one
+        del first
         three = torch.zeros(50)  # 600
-        assert held.now == 600
+        assert allocated.now == 600
         del two, view
-        assert held.now == 200
-    assert held.most == 800
+        assert allocated.now == 200
+    assert allocated.most == 800
     assert three.sum() == 0
 
 
 def test_what_autograd_keeps_is_held():
     weights = [torch.ones(100, requires_grad=True) for _ in range(2)]
-    with AllocatedBytes() as held:
+    with AllocatedBytes() as allocated:
         product = (weights[0].exp() * weights[1].exp()).sum()
-        assert held.now == 804  # both factors are kept for the way back, their product is not
+        assert allocated.now == 804  # both factors are kept for the way back, their product is not
         product.backward()
         del product
-        assert held.now == 800  # two gradients
+        assert allocated.now == 800  # two gradients

@@ -83,9 +83,9 @@ def test_no_token_sees_a_later_one(recipe):
     after = before.clone()
     after[:, 9] = (before[:, 9] + 1) % 13
     with torch.no_grad():
-        said, changed = (model.generator(model(text)) for text in (before, after))
-    torch.testing.assert_close(changed[:, :9], said[:, :9], rtol=1e-9, atol=1e-9)
-    assert not torch.allclose(changed[:, 9:], said[:, 9:], atol=1e-4)
+        log_probs, changed = (model.generator(model(text)) for text in (before, after))
+    torch.testing.assert_close(changed[:, :9], log_probs[:, :9], rtol=1e-9, atol=1e-9)
+    assert not torch.allclose(changed[:, 9:], log_probs[:, 9:], atol=1e-4)
 
 
 @pytest.mark.parametrize("recipe", RECIPES.values(), ids=RECIPES)
@@ -105,15 +105,19 @@ def test_it_learns_and_every_parameter_gets_a_gradient(recipe):
 def test_a_gpu_says_the_same(recipe):
     model = made(recipe)
     here = model.generator(model(tokens()))
-    there = model.cuda().generator(model(tokens().cuda()))
-    torch.testing.assert_close(there.cpu(), here, rtol=1e-6, atol=1e-6)
+    on_gpu = model.cuda().generator(model(tokens().cuda()))
+    torch.testing.assert_close(on_gpu.cpu(), here, rtol=1e-6, atol=1e-6)
     long = tokens(length=16 if recipe.get("positions") == "learned" else 70)
     assert model(long.cuda()).isfinite().all()
 
 
 @pytest.mark.parametrize(
     "recipe",
-    [one for one in RECIPES.values() if one.get("positions") != "learned" and "longer" not in one],
+    [
+        entry
+        for entry in RECIPES.values()
+        if entry.get("positions") != "learned" and "longer" not in entry
+    ],
     ids=[name for name in RECIPES if name not in ("learned", "seen through a window")],
 )
 def test_it_reads_more_than_it_was_trained_on(recipe):
@@ -126,11 +130,11 @@ def test_it_reads_more_than_it_was_trained_on(recipe):
 
 @pytest.mark.parametrize("longer", ["linear", "llama3", "yarn", "window"])
 def test_a_text_of_the_trained_length_is_read_as_ever_and_a_longer_one_is_not(longer):
-    kept, changed = (made({"positions": "rope", "longer": one}) for one in ("kept", longer))
+    unchanged, changed = (made({"positions": "rope", "longer": kind}) for kind in ("kept", longer))
     text = tokens(length=40)
     with torch.no_grad():
-        assert torch.equal(changed(text[:, :16]), kept(text[:, :16]))
-        assert not torch.allclose(changed(text)[:, 20:], kept(text)[:, 20:], atol=1e-4)
+        assert torch.equal(changed(text[:, :16]), unchanged(text[:, :16]))
+        assert not torch.allclose(changed(text)[:, 20:], unchanged(text)[:, 20:], atol=1e-4)
 
 
 def test_positions_are_interpolated():
@@ -142,11 +146,11 @@ def test_positions_are_interpolated():
 
 def test_yarn_sharpens_and_keeps_the_fast_angles():
     x = torch.ones(1, 1, 4096, 8, dtype=torch.float64)
-    found = Rotary(8, 1024, "yarn").double()(x)
+    rotated = Rotary(8, 1024, "yarn").double()(x)
     temperature = 0.1 * math.log(4) + 1
-    torch.testing.assert_close(found.norm(dim=-1), temperature * x.norm(dim=-1))
-    kept = apply_rope(x, rope_angles(8, 4096).float(), layout="halves")[..., 0]
-    torch.testing.assert_close(found[..., 0] / temperature, kept, rtol=1e-4, atol=1e-4)
+    torch.testing.assert_close(rotated.norm(dim=-1), temperature * x.norm(dim=-1))
+    unscaled = apply_rope(x, rope_angles(8, 4096).float(), layout="halves")[..., 0]
+    torch.testing.assert_close(rotated[..., 0] / temperature, unscaled, rtol=1e-4, atol=1e-4)
 
 
 def test_a_window_hides_what_is_farther_than_any_trained_distance():
@@ -160,7 +164,7 @@ def test_a_window_hides_what_is_farther_than_any_trained_distance():
 
 
 def test_the_fused_kernel_is_full_attention():
-    full, fused = (made({"attention": one, "positions": "rope"}) for one in ("full", "fused"))
+    full, fused = (made({"attention": kind, "positions": "rope"}) for kind in ("full", "fused"))
     with torch.no_grad():
         torch.testing.assert_close(fused(tokens()), full(tokens()), rtol=1e-9, atol=1e-9)
 
@@ -184,19 +188,19 @@ def test_learned_positions_end():
 def test_matrices_start_as_the_known_model_s_do(norm):
     torch.manual_seed(0)
     settings = sizes(norm=norm, d_model=64, d_ff=256)
-    ours, known = build(Recipe(), settings, ALONE), build_known(settings, ALONE)
-    theirs = dict(known.named_parameters())
-    for name, one in ours.named_parameters():
-        if one.dim() == 2:
+    ours, reference = build(Recipe(), settings, ALONE), build_known(settings, ALONE)
+    theirs = dict(reference.named_parameters())
+    for name, parameter in ours.named_parameters():
+        if parameter.dim() == 2:
             other = theirs[name.replace("blocks", "decoder.layers")]
-            assert one.std().item() == pytest.approx(other.std().item(), rel=0.1), name
+            assert parameter.std().item() == pytest.approx(other.std().item(), rel=0.1), name
 
 
 def test_layers_can_be_recomputed():
     model, again = made().train(), made().train()
     recompute_layers(again)
-    for one in (model, again):
-        Objective(one, 0.0)(None, tokens())[0].backward()
+    for decoder in (model, again):
+        Objective(decoder, 0.0)(None, tokens())[0].backward()
     for mine, theirs in zip(model.parameters(), again.parameters(), strict=True):
         torch.testing.assert_close(mine.grad, theirs.grad)
 
@@ -213,8 +217,8 @@ def test_a_tied_output_is_the_embedding():
 @pytest.mark.parametrize("norm", ["pre", "post"])
 def test_it_is_the_decoder_of_training_without_biases_in_attention(norm):
     settings = sizes(norm=norm)
-    known = build_known(settings, ALONE).double().eval()
-    weights = known.state_dict()
+    reference = build_known(settings, ALONE).double().eval()
+    weights = reference.state_dict()
     renamed = {}
     for name, weight in weights.items():
         if ".self_attn." in name and name.endswith("bias"):
@@ -227,7 +231,7 @@ def test_it_is_the_decoder_of_training_without_biases_in_attention(norm):
     model.load_state_dict(renamed)
     with torch.no_grad():
         torch.testing.assert_close(
-            model.generator(model(tokens())), known.generator(known(tokens()))
+            model.generator(model(tokens())), reference.generator(reference(tokens()))
         )
 
 
@@ -235,8 +239,8 @@ def test_it_is_llama():
     settings = sizes(d_ff=48)
     config = LLaMAConfig(13, 16, 2, 4, 2, 16, 32, eps=1e-5)
     torch.manual_seed(3)
-    known = LLaMA(config).double()
-    for weight in known.parameters():  # its start is nearly that of a model that says nothing
+    reference = LLaMA(config).double()
+    for weight in reference.parameters():  # its start is nearly that of a model that says nothing
         nn.init.normal_(weight, std=0.3)
     recipe = Recipe(normalised_by="rms", positions="rope", attention="grouped", groups=2, **SWIGLU)
     model = build(recipe, settings, ALONE).double()
@@ -244,15 +248,15 @@ def test_it_is_llama():
         name.replace("attention_norm", "sublayer.0.norm").replace(
             "ffn_norm", "sublayer.1.norm"
         ): weight
-        for name, weight in known.state_dict().items()
+        for name, weight in reference.state_dict().items()
     }
     weights["embed.0.lut.weight"] = weights.pop("embed.weight") / math.sqrt(16)
     weights["generator.proj.weight"] = weights.pop("head.weight")
     weights["generator.proj.bias"] = torch.zeros(13)
     model.load_state_dict(weights)
-    said = model.generator(model(tokens()))
+    log_probs = model.generator(model(tokens()))
     # Angles are kept in float32.
-    torch.testing.assert_close(said, known(tokens()).log_softmax(-1), rtol=1e-5, atol=1e-5)
+    torch.testing.assert_close(log_probs, reference(tokens()).log_softmax(-1), rtol=1e-5, atol=1e-5)
 
 
 def test_a_window_is_the_masked_attention_of_so_many_earlier_tokens():
@@ -260,8 +264,8 @@ def test_a_window_is_the_masked_attention_of_so_many_earlier_tokens():
     layer = Windowed(16, 4, 6, nn.Identity()).double()
     x = torch.randn(2, 150, 16, dtype=torch.float64)
     query, key, value = layer.project(x)
-    seen = sliding_window_mask(150, 6).tril()
-    scores = (query @ key.mT / 2).masked_fill(~seen, -math.inf)
+    visible = sliding_window_mask(150, 6).tril()
+    scores = (query @ key.mT / 2).masked_fill(~visible, -math.inf)
     heads = scores.softmax(-1) @ value
     torch.testing.assert_close(layer(x), layer.w_o(heads.transpose(1, 2).flatten(-2)))
 
@@ -320,10 +324,10 @@ def test_switch_s_single_expert_counts_by_its_probability_and_so_teaches_the_rou
 @pytest.mark.parametrize(("experts", "top_k"), [(4, 1), (4, 2), (8, 1), (8, 2)])
 def test_a_token_s_experts_multiply_as_often_as_the_one_network(experts, top_k):
     recipe = Recipe(**SWIGLU, experts=experts, top_k=top_k)
-    one = SwiGLU(64, gated_width(Recipe(**SWIGLU), 384))
+    single = SwiGLU(64, gated_width(Recipe(**SWIGLU), 384))
     mixture = build(recipe, sizes(d_model=64, d_ff=384), ALONE).blocks[0].feed_forward
     assert isinstance(mixture, MixtureOfExperts)
-    assert top_k * count(mixture.experts[0]) == count(one)  # a weight is a multiply-add
+    assert top_k * count(mixture.experts[0]) == count(single)  # a weight is a multiply-add
     assert len(mixture.experts) == experts
     mixture(torch.randn(2, 5, 64))
     assert mixture.chosen.shape == (2, 5, top_k)
@@ -361,8 +365,8 @@ def test_two_mamba_blocks_stand_for_a_layer():
     projections = [weight for mixer in mixers for weight in (mixer.in_proj, mixer.out_proj)]
     layer = made(d_model=64, d_ff=256).blocks[0]
     matrices = [module for module in layer.modules() if isinstance(module, nn.Linear)]
-    assert sum(one.weight.numel() for one in projections) == 2 * sum(
-        one.weight.numel() for one in matrices
+    assert sum(matrix.weight.numel() for matrix in projections) == 2 * sum(
+        linear.weight.numel() for linear in matrices
     )
     # Its steps start where it was found to work: Gu & Dao 2023, §3.6.
     steps = nn.functional.softplus(mixers[0].dt_proj.bias)

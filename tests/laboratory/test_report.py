@@ -69,16 +69,16 @@ def asked(**changes: Any) -> Study:
 
 def simple(**changes: Any) -> Study:
     """The same study at a single point."""
-    pictures = [one for one in ASKED["pictures"] if one["kind"] != "against"]
+    pictures = [picture for picture in ASKED["pictures"] if picture["kind"] != "against"]
     return asked(**{"grid": {}, "pictures": pictures, **changes})
 
 
 Change = Callable[[str, int, dict[str, float]], None]
 
 
-def results(one: Study, change: Change | None = None) -> Results:
+def results(study: Study, change: Change | None = None) -> Results:
     cells = []
-    for cell in one.cells:
+    for cell in study.cells:
         name, seed = cell.variant, cell.seed
         loss = 2 + SHIFT[name] + SHARED[seed] + OWN[name][seed]
         figures = {"loss": loss, "accuracy": 1 - loss / 4, "cache": 1024.0, "parameters": 1000.0}
@@ -105,26 +105,26 @@ def diverge(name: str, seeds: int) -> Change:
 
 
 def test_a_difference_is_claimed_with_its_size_and_interval() -> None:
-    one = simple()
-    told = document.report(one, results(one))
-    assert "better than `narrow`: `wide` by 0.100 (0.098 to 0.102)" in told
-    assert "- `wide`: better by 0.100 (0.098 to 0.102)." in told
-    assert "**−0.100 (−0.102 to −0.098)**" in told
+    study = simple()
+    text = document.report(study, results(study))
+    assert "better than `narrow`: `wide` by 0.100 (0.098 to 0.102)" in text
+    assert "- `wide`: better by 0.100 (0.098 to 0.102)." in text
+    assert "**−0.100 (−0.102 to −0.098)**" in text
 
 
 def test_higher_is_better_where_it_is_said_to_be() -> None:
-    one = simple()
-    told = document.report(one, results(one))
-    paragraph = told[told.index("**Accuracy** (higher is better)") :]
+    study = simple()
+    text = document.report(study, results(study))
+    paragraph = text[text.index("**Accuracy** (higher is better)") :]
     assert "- `wide`: better by 0.025 " in paragraph
 
 
 def test_what_three_seeds_do_not_decide_is_open() -> None:
-    one = simple()
-    told = document.report(one, results(one))
-    assert "**Open:** `deep`." in told
-    assert "- `deep`: open: 0.00 (−0.05 to +0.05)." in told
-    row = next(line for line in told.splitlines() if line.startswith("| `deep` | 2.00"))
+    study = simple()
+    text = document.report(study, results(study))
+    assert "**Open:** `deep`." in text
+    assert "- `deep`: open: 0.00 (−0.05 to +0.05)." in text
+    row = next(line for line in text.splitlines() if line.startswith("| `deep` | 2.00"))
     assert "**" not in row
 
 
@@ -133,11 +133,11 @@ def test_a_small_interval_is_bounded_by_the_margin() -> None:
         if variant == "deep":
             figures["loss"] = 2 + SHARED[seed] + (0.001, -0.002, 0.0015)[seed]
 
-    one = simple()
-    told = document.report(one, results(one, change))
-    assert "**Bounded** (the same to within 0.01 nats per character): `deep`." in told
-    assert "- `deep`: the same to within 0.01 nats per character: " in told
-    assert "1 bounded" in told
+    study = simple()
+    text = document.report(study, results(study, change))
+    assert "**Bounded** (the same to within 0.01 nats per character): `deep`." in text
+    assert "- `deep`: the same to within 0.01 nats per character: " in text
+    assert "1 bounded" in text
     without = simple(figures={"loss": {"words": "loss"}})
     assert "**Open:** `deep`." in document.report(without, results(without, change))
 
@@ -147,61 +147,67 @@ def test_a_claimed_difference_within_the_margin_says_so() -> None:
         if variant == "deep":
             figures["loss"] = 2 + SHARED[seed] + 0.001 + 0.0001 * seed
 
-    one = simple()
+    study = simple()
     assert "`deep` by 0.0011 (0.0009 to 0.0013, within the margin)" in document.report(
-        one, results(one, change)
+        study, results(study, change)
     )
 
 
 def test_the_headline_carries_units_rates_seeds_and_the_caveat() -> None:
-    one = simple(caveat="All end at the bigram level.")
-    told = document.answer(one, results(one))
-    assert told.startswith(
+    study = simple(caveat="All end at the bigram level.")
+    text = document.answer(study, results(study))
+    assert text.startswith(
         "Loss in nats per character. **Claimed:** better than `narrow`: `wide` by "
     )
-    assert told.endswith("All at one learning rate, 3 seeds. All end at the bigram level.")
-    assert "| variant | loss in nats per character |" in document.report(one, results(one))
+    assert text.endswith("All at one learning rate, 3 seeds. All end at the bigram level.")
+    assert "| variant | loss in nats per character |" in document.report(study, results(study))
     tuned = simple(learning_rates=[0.5, 1, 2])
-    told = document.answer(tuned, results(tuned))
-    assert "Each variant at the best of 3 learning rates, 3 seeds." in told
+    text = document.answer(tuned, results(tuned))
+    assert "Each variant at the best of 3 learning rates, 3 seeds." in text
 
 
 def test_below_an_answer_in_words_differences_are_listed_once() -> None:
     plain = simple(caveat="Small.")
     assert "**Claimed:**" in document.report(plain, results(plain))
-    one = simple(answer="Wide ones are better.", caveat="Small.")
-    told = document.report(one, results(one))
-    assert "Wide ones are better.\n\nAll at one learning rate, 3 seeds. Small.\n\n" in told
-    assert "**Claimed:**" not in told
-    assert "\n- `wide`: better by " in told
+    study = simple(answer="Wide ones are better.", caveat="Small.")
+    text = document.report(study, results(study))
+    assert "Wide ones are better.\n\nAll at one learning rate, 3 seeds. Small.\n\n" in text
+    assert "**Claimed:**" not in text
+    assert "\n- `wide`: better by " in text
 
 
 def test_the_report_begins_with_the_size_and_ends_open_rows_with_their_power() -> None:
-    one = simple(variants={**ASKED["variants"], "deep": {"layers": 8, "steps": 40}})
-    told = document.report(one, results(one))
-    base = one.cells[0].settings
+    study = simple(variants={**ASKED["variants"], "deep": {"layers": 8, "steps": 40}})
+    text = document.report(study, results(study))
+    base = study.cells[0].settings
     assert (
-        f"Layers: {base.layers} to 8; width: {base.d_model}; steps: 40 to {base.steps:,};" in told
+        f"Layers: {base.layers} to 8; width: {base.d_model}; steps: 40 to {base.steps:,};" in text
     )
     deep = next(
-        side.against for side in Compared(one, results(one)).sides("loss") if side.variant == "deep"
+        side.against
+        for side in Compared(study, results(study)).sides("loss")
+        if side.variant == "deep"
     )
     assert deep is not None and not deep.claimed
     size, count = deep.detectable(2), deep.seeds_to_bound(0.01)
-    assert f"`deep` {size:.2f} ({count})." in told
+    assert f"`deep` {size:.2f} ({count})." in text
     assert "an open row's true difference" not in document.report(
-        one,
-        results(one, lambda _, seed, figures: figures.update(loss=2 + SHARED[seed], accuracy=0.5)),
+        study,
+        results(
+            study, lambda _, seed, figures: figures.update(loss=2 + SHARED[seed], accuracy=0.5)
+        ),
     )
 
 
 def test_chosen_learning_rates_are_listed() -> None:
-    one = simple(task="text", settings=LANGUAGE, learning_rates=[0.5, 1, 2])
-    seen = dataclasses.replace(results(one), rates={"narrow": 1.0, "wide": 2.0, "deep": 0.5})
-    told = document.report(one, seen)
-    assert "Learning rates: each variant has the best of the factors 0.5, 1, 2, by" in told
-    assert "`narrow` 1, `wide` 2 (the largest tried), `deep` 0.5 (the smallest tried)." in told
-    assert "Learning rates" not in document.report(one, results(one))
+    study = simple(task="text", settings=LANGUAGE, learning_rates=[0.5, 1, 2])
+    tuned_results = dataclasses.replace(
+        results(study), rates={"narrow": 1.0, "wide": 2.0, "deep": 0.5}
+    )
+    text = document.report(study, tuned_results)
+    assert "Learning rates: each variant has the best of the factors 0.5, 1, 2, by" in text
+    assert "`narrow` 1, `wide` 2 (the largest tried), `deep` 0.5 (the smallest tried)." in text
+    assert "Learning rates" not in document.report(study, results(study))
 
 
 def test_what_is_the_same_to_the_last_digit_is_more_than_bounded() -> None:
@@ -209,11 +215,11 @@ def test_what_is_the_same_to_the_last_digit_is_more_than_bounded() -> None:
         if variant == "deep":
             figures["loss"] = 2 + SHARED[seed]
 
-    one = simple()
-    told = document.report(one, results(one, change))
-    assert "**Identical** to `narrow` in every seed: `deep`." in told
-    assert "- `deep`: the same in every seed." in told
-    assert "Bounded" not in told
+    study = simple()
+    text = document.report(study, results(study, change))
+    assert "**Identical** to `narrow` in every seed: `deep`." in text
+    assert "- `deep`: the same in every seed." in text
+    assert "Bounded" not in text
 
 
 def test_an_interval_that_is_claimed_does_not_seem_to_hold_0() -> None:
@@ -221,17 +227,17 @@ def test_an_interval_that_is_claimed_does_not_seem_to_hold_0() -> None:
         if variant == "wide":
             figures["loss"] = 2 + SHARED[seed] + 0.001 + 0.0003 * seed
 
-    one = simple()
-    told = document.report(one, results(one, change))
-    assert "- `wide`: worse by 0.0013 (0.0006 to 0.0020, within the margin)." in told
-    assert "**+0.0013 (+0.0006 to +0.0020)**" in told
+    study = simple()
+    text = document.report(study, results(study, change))
+    assert "- `wide`: worse by 0.0013 (0.0006 to 0.0020, within the margin)." in text
+    assert "**+0.0013 (+0.0006 to +0.0020)**" in text
 
 
 def test_comparisons_are_counted_by_what_is_said_of_them() -> None:
-    one = simple()
-    told = document.report(one, results(one))
+    study = simple()
+    text = document.report(study, results(study))
     # Two variants and two figures that seeds change; the bytes kept are no matter of chance.
-    assert "4 comparisons depend on the seeds: 2 claimed, 0 bounded, 2 open." in told
+    assert "4 comparisons depend on the seeds: 2 claimed, 0 bounded, 2 open." in text
 
 
 def test_claims_are_corrected_for_the_comparisons_of_a_figure() -> None:
@@ -245,52 +251,52 @@ def test_claims_are_corrected_for_the_comparisons_of_a_figure() -> None:
     alone = simple(variants={"narrow": {}, "wide": {}})
     assert "`wide` by " in document.answer(alone, results(alone, change))
     many = asked(grid={"warmup": [10, 50, 90, 130, 170, 210]})
-    told = document.answer(many, results(many, change))
-    assert "**Claimed:** nothing. **Open:** `wide` and `deep`." in told
+    text = document.answer(many, results(many, change))
+    assert "**Claimed:** nothing. **Open:** `wide` and `deep`." in text
 
 
 def test_points_are_told_apart() -> None:
-    one = asked()
-    mixed = results(one)
-    for seen in mixed.cells:
-        if seen.variant == "wide" and seen.point["warmup"] == 50:
-            seen.figures["loss"] += 0.1  # then there is nothing between the two
-    told = document.report(one, mixed)
-    told_of = headline(Compared(one, mixed))
+    study = asked()
+    mixed = results(study)
+    for cell in mixed.cells:
+        if cell.variant == "wide" and cell.point["warmup"] == 50:
+            cell.figures["loss"] += 0.1  # then there is nothing between the two
+    text = document.report(study, mixed)
+    told_of = headline(Compared(study, mixed))
     assert "better than `narrow`: `wide` at warmup 10 by" in told_of
     assert (
         "**Bounded** (the same to within 0.01 nats per character): `wide` (at 1 of 2 points)"
         in told_of
     )
-    assert "better at warmup 10 by 0.100" in told
-    assert "the same to within 0.01 nats per character at warmup 50" in told
+    assert "better at warmup 10 by 0.100" in text
+    assert "the same to within 0.01 nats per character at warmup 50" in text
 
 
 def test_what_no_seed_changes_is_told_as_a_multiple() -> None:
-    one = simple()
-    told = document.report(one, results(one))
-    assert "in multiples of `narrow`: `wide` 2.0, `deep` 4.0." in told
-    assert "| `deep` | 4,096 |" in told
+    study = simple()
+    text = document.report(study, results(study))
+    assert "in multiples of `narrow`: `wide` 2.0, `deep` 4.0." in text
+    assert "| `deep` | 4,096 |" in text
 
 
 def test_timed_figures_stand_apart_and_claim_nothing() -> None:
-    one = simple()
-    told = document.report(one, results(one))
-    before, _, after = told.partition("## Measured times")
+    study = simple()
+    text = document.report(study, results(study))
+    before, _, after = text.partition("## Measured times")
     assert "tokens a second" not in before
     assert "**These figures vary**" in after
     assert "| `wide` | 12,300 to 14,300 |" in after
 
 
 def test_it_can_be_repeated() -> None:
-    one = simple()
-    told = document.report(one, results(one))
-    assert told.startswith("# Does width help?\n")
-    assert "Equal in all variants: tokens. All read the same batches." in told
+    study = simple()
+    text = document.report(study, results(study))
+    assert text.startswith("# Does width help?\n")
+    assert "Equal in all variants: tokens. All read the same batches." in text
     for value in ("torch 2.13.0", "x86_64 AVX2", "threads 1", "commit 0123456789ab", "data fedcba"):
-        assert value in told
-    assert "\ncourse study width\n" in told
-    assert "reading.md" in told
+        assert value in text
+    assert "\ncourse study width\n" in text
+    assert "reading.md" in text
 
 
 @pytest.mark.parametrize(
@@ -298,21 +304,21 @@ def test_it_can_be_repeated() -> None:
 )
 def test_seeds_of_another_machine_cannot_be_repeated_on_one(machine: str, alone: bool) -> None:
     added = f"seeds 3, 4 with commit 89ab, machine {machine}, torch 2.13.0"
-    one = simple()
-    seen = results(one)
-    told = document.report(
-        one, dataclasses.replace(seen, provenance={**seen.provenance, "extended": added})
+    study = simple()
+    original = results(study)
+    text = document.report(
+        study, dataclasses.replace(original, provenance={**original.provenance, "extended": added})
     )
-    assert ("On the same CPU model, the command below" in told) == alone
-    assert ("No single CPU model gives all of these numbers" in told) == (not alone)
+    assert ("On the same CPU model, the command below" in text) == alone
+    assert ("No single CPU model gives all of these numbers" in text) == (not alone)
 
 
 def test_runs_are_counted_with_their_seeds() -> None:
-    one = simple()
+    study = simple()
     assert "9 runs: 3 variants (`narrow`, `wide`, `deep`), with 3 seeds." in document.report(
-        one, results(one)
+        study, results(study)
     )
-    assert "All at one learning rate, 3 seeds." in document.report(one, results(one))
+    assert "All at one learning rate, 3 seeds." in document.report(study, results(study))
 
 
 # --- What went wrong ------------------------------------------------------------------------------
@@ -320,20 +326,20 @@ def test_runs_are_counted_with_their_seeds() -> None:
 
 @pytest.mark.parametrize("seeds", [1, 2, 3])
 def test_what_diverged_is_told_and_not_averaged_away(seeds: int) -> None:
-    one = simple()
-    told = document.report(one, results(one, diverge("wide", seeds)))
-    assert f"- `wide`: diverged in {seeds} of 3 seeds." in told
-    assert f"| `wide` | diverged in {seeds} of 3 |" in told
-    assert "**Diverged** in some runs: `wide`" in told
-    assert "nan" not in told
-    assert "better" not in headline(Compared(one, results(one, diverge("wide", seeds))))
+    study = simple()
+    text = document.report(study, results(study, diverge("wide", seeds)))
+    assert f"- `wide`: diverged in {seeds} of 3 seeds." in text
+    assert f"| `wide` | diverged in {seeds} of 3 |" in text
+    assert "**Diverged** in some runs: `wide`" in text
+    assert "nan" not in text
+    assert "better" not in headline(Compared(study, results(study, diverge("wide", seeds))))
 
 
 def test_with_a_baseline_that_diverged_nothing_is_compared() -> None:
-    one = simple()
-    told = document.report(one, results(one, diverge("narrow", 1)))
-    assert "- `narrow`: diverged in 1 of 3 seeds." in told
-    assert "**Claimed:** nothing" in told and "better by" not in told
+    study = simple()
+    text = document.report(study, results(study, diverge("narrow", 1)))
+    assert "- `narrow`: diverged in 1 of 3 seeds." in text
+    assert "**Claimed:** nothing" in text and "better by" not in text
 
 
 def test_a_figure_that_a_variant_lacks_is_a_dash_with_its_reason() -> None:
@@ -341,89 +347,91 @@ def test_a_figure_that_a_variant_lacks_is_a_dash_with_its_reason() -> None:
         if variant == "deep":
             del figures["accuracy"]
 
-    one = simple()
-    told = document.report(one, results(one, change))
-    assert "| `deep` | — |" in told
-    assert "- `deep`: not compared: nobody counted." in told
-    assert "— marks a figure that a variant does not have. Accuracy: Nobody counted." in told
-    assert "Nobody counted" not in document.report(one, results(one))
+    study = simple()
+    text = document.report(study, results(study, change))
+    assert "| `deep` | — |" in text
+    assert "- `deep`: not compared: nobody counted." in text
+    assert "— marks a figure that a variant does not have. Accuracy: Nobody counted." in text
+    assert "Nobody counted" not in document.report(study, results(study))
 
 
 def test_missing_runs_are_named() -> None:
-    one = simple()
-    whole = results(one)
-    told = document.report(one, dataclasses.replace(whole, cells=whole.cells[:-1]))
+    study = simple()
+    full = results(study)
+    text = document.report(study, dataclasses.replace(full, cells=full.cells[:-1]))
     assert (
         "**This report covers a part of the study.** 1 of 9 runs are missing: `deep,seed=2`."
-        in told
+        in text
     )
-    assert "part of the study" not in document.report(one, whole)
+    assert "part of the study" not in document.report(study, full)
 
 
 def test_nothing_is_claimed_of_two_seeds() -> None:
-    one = simple()
-    whole = results(one)
-    told = document.report(
-        one, dataclasses.replace(whole, cells=[seen for seen in whole.cells if seen.seed < 2])
+    study = simple()
+    full = results(study)
+    text = document.report(
+        study, dataclasses.replace(full, cells=[cell for cell in full.cells if cell.seed < 2])
     )
-    assert "better by" not in told and "**Claimed:** nothing" in told
+    assert "better by" not in text and "**Claimed:** nothing" in text
 
 
 def test_a_variant_that_was_not_run_is_said_to_be_missing() -> None:
-    one = simple()
-    whole = results(one)
-    some = [seen for seen in whole.cells if seen.variant != "deep"]
-    told = document.report(one, dataclasses.replace(whole, cells=some))
-    assert "| `deep` | not run |" in told
+    study = simple()
+    full = results(study)
+    some = [cell for cell in full.cells if cell.variant != "deep"]
+    text = document.report(study, dataclasses.replace(full, cells=some))
+    assert "| `deep` | not run |" in text
 
 
 def test_results_of_something_else_are_refused() -> None:
-    one = simple()
-    whole = results(one)
+    study = simple()
+    full = results(study)
     with pytest.raises(Refused, match="results of depth, not of width"):
-        document.report(one, dataclasses.replace(whole, study="depth"))
+        document.report(study, dataclasses.replace(full, study="depth"))
     with pytest.raises(Refused, match="results of width --full, not of width"):
-        document.report(one, dataclasses.replace(whole, full=True))
+        document.report(study, dataclasses.replace(full, full=True))
     with pytest.raises(Refused, match=r"wide.*does not ask for any more"):
-        document.report(simple(variants={"narrow": {}, "deep": {}}), whole)
+        document.report(simple(variants={"narrow": {}, "deep": {}}), full)
 
 
 # --- Pictures -------------------------------------------------------------------------------------
 
 
-def drawn(one: Study, seen: Results, folder: Path) -> dict[str, bytes]:
+def drawn(study: Study, tuned_results: Results, folder: Path) -> dict[str, bytes]:
     folder.mkdir(exist_ok=True)
-    report_pictures.draw(one, seen, folder)
+    report_pictures.draw(study, tuned_results, folder)
     return {path.name: path.read_bytes() for path in sorted(folder.iterdir())}
 
 
 def test_all_that_the_report_shows_is_drawn(tmp_path: Path) -> None:
-    one = asked(task="text", settings=LANGUAGE, learning_rates=[1, 2])
+    study = asked(task="text", settings=LANGUAGE, learning_rates=[1, 2])
     tried = {
         f"{variant},warmup={warmup}": {1.0: [2.0, 2.1], 2.0: [NAN, 1.9]}
-        for variant in one.variants
+        for variant in study.variants
         for warmup in (10, 50)
     }
-    seen = dataclasses.replace(results(one), trials=tried)
-    files = drawn(one, seen, tmp_path)
-    assert sorted(files) == sorted(one.file for one in report_pictures.pictures(one, seen))
-    told = document.report(one, seen)
-    assert all(f"]({name})" in told for name in files)
+    tuned_results = dataclasses.replace(results(study), trials=tried)
+    files = drawn(study, tuned_results, tmp_path)
+    assert sorted(files) == sorted(
+        picture.file for picture in report_pictures.pictures(study, tuned_results)
+    )
+    text = document.report(study, tuned_results)
+    assert all(f"]({name})" in text for name in files)
     assert "loss_by_rate.svg" in files
-    assert "loss_by_rate.svg" not in drawn(one, results(one), tmp_path / "untuned")
+    assert "loss_by_rate.svg" not in drawn(study, results(study), tmp_path / "untuned")
 
 
 @pytest.mark.slow
 def test_the_same_results_are_the_same_bytes(tmp_path: Path) -> None:
-    one = asked()
-    first, again = (drawn(one, results(one), tmp_path / name) for name in ("first", "again"))
+    study = asked()
+    first, again = (drawn(study, results(study), tmp_path / name) for name in ("first", "again"))
     assert first == again
     assert not any(b"dc:date" in body for body in first.values())
 
 
 def test_pictures_are_text_on_white(tmp_path: Path) -> None:
-    one = asked()
-    for name, body in drawn(one, results(one), tmp_path).items():
+    study = asked()
+    for name, body in drawn(study, results(study), tmp_path).items():
         texts = [node.text for node in ET.fromstring(body).iter("{http://www.w3.org/2000/svg}text")]
         assert any("deep" in (text or "") for text in texts), name
         assert b"fill: #ffffff" in body, name
@@ -432,30 +440,32 @@ def test_pictures_are_text_on_white(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_what_is_not_drawn_is_named(tmp_path: Path) -> None:
-    one = asked()
-    files = drawn(one, results(one, diverge("wide", 2)), tmp_path)
+    study = asked()
+    files = drawn(study, results(study, diverge("wide", 2)), tmp_path)
     for name in ("loss_against_warmup.svg", "accuracy_dots.svg", "accuracy_against_loss.svg"):
         assert b"not drawn: wide" in files[name], name
-    assert b"not drawn" not in drawn(one, results(one), tmp_path / "whole")["accuracy_dots.svg"]
+    assert b"not drawn" not in drawn(study, results(study), tmp_path / "whole")["accuracy_dots.svg"]
 
 
 @pytest.mark.slow
 def test_what_counting_gives_is_in_every_picture_of_a_loss(tmp_path: Path) -> None:
-    one = asked()
-    seen = dataclasses.replace(results(one), counted={"unigram": 3.35, "bigram": 2.2})
-    files = drawn(one, seen, tmp_path)
+    study = asked()
+    counted = dataclasses.replace(results(study), counted={"unigram": 3.35, "bigram": 2.2})
+    files = drawn(study, counted, tmp_path)
     for name, body in files.items():
         y = name.partition("_")[0]
         assert (b"bigram" in body) == (y in ("loss", "read") and "differences" not in name), name
-    assert not any(b"bigram" in body for body in drawn(one, results(one), tmp_path / "b").values())
+    assert not any(
+        b"bigram" in body for body in drawn(study, results(study), tmp_path / "b").values()
+    )
 
 
 def test_a_part_of_the_study_can_be_drawn(tmp_path: Path) -> None:
-    one = asked()
-    whole = results(one)
-    files = drawn(one, dataclasses.replace(whole, cells=whole.cells[:1]), tmp_path)
-    assert len(files) == len(one.pictures)
-    assert len(drawn(one, dataclasses.replace(whole, cells=[]), tmp_path / "none")) == len(files)
+    study = asked()
+    full = results(study)
+    files = drawn(study, dataclasses.replace(full, cells=full.cells[:1]), tmp_path)
+    assert len(files) == len(study.pictures)
+    assert len(drawn(study, dataclasses.replace(full, cells=[]), tmp_path / "none")) == len(files)
 
 
 # --- Files ----------------------------------------------------------------------------------------
@@ -474,13 +484,13 @@ def studies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_report_pictures_and_the_page_of_all_are_written(studies: Path) -> None:
-    one = description.read("width")
-    path = document.write(one, read(one.folder))
-    assert path.read_text(encoding="utf-8") == document.report(one, results(one))
+    study = description.read("width")
+    path = document.write(study, read(study.folder))
+    assert path.read_text(encoding="utf-8") == document.report(study, results(study))
     page = (studies / "README.md").read_text(encoding="utf-8")
     assert page == document.index()
     assert "## Does width help?" in page
-    assert document.answer(one, results(one)) in page
+    assert document.answer(study, results(study)) in page
     assert "](width/loss_against_warmup.svg)](width/report.md)" in page
     assert (studies / "width" / "loss_against_warmup.svg").exists()
 
@@ -493,10 +503,10 @@ def test_results_that_no_longer_fit_are_told_on_the_page_and_do_not_stop_the_oth
     (studies / "again" / "study.yaml").write_text(yaml.safe_dump(changed))
     mixed = dataclasses.replace(results(description.read("width")), study="again")
     write(mixed, studies / "again")
-    one = description.read("width")
-    document.write(one, read(one.folder))
+    study = description.read("width")
+    document.write(study, read(study.folder))
     page = (studies / "README.md").read_text(encoding="utf-8")
-    assert document.answer(one, results(one)) in page
+    assert document.answer(study, results(study)) in page
     assert (
         "## And with other seeds?\n\nThere is no answer just now. The results of again have" in page
     )
@@ -506,11 +516,11 @@ def test_results_that_no_longer_fit_are_told_on_the_page_and_do_not_stop_the_oth
 def test_results_with_more_seeds_are_reported_with_all_of_them(studies: Path) -> None:
     """As `course study width --seeds 4` leaves them."""
     three = read(studies / "width")
-    more = [dataclasses.replace(seen, seed=3) for seen in three.cells if seen.seed == 0]
+    more = [dataclasses.replace(cell, seed=3) for cell in three.cells if cell.seed == 0]
     write(dataclasses.replace(three, cells=[*three.cells, *more]), studies / "width")
-    one = document.found_for("width")
-    assert one.seeds == (0, 1, 2, 3)
-    assert "with 4 seeds" in document.write(one, read(one.folder)).read_text(encoding="utf-8")
+    study = document.found_for("width")
+    assert study.seeds == (0, 1, 2, 3)
+    assert "with 4 seeds" in document.write(study, read(study.folder)).read_text(encoding="utf-8")
     assert "4 seeds." in (studies / "README.md").read_text(encoding="utf-8")
 
 
@@ -522,13 +532,13 @@ def test_a_study_without_results_is_not_on_the_page(studies: Path) -> None:
 # --- At equal time --------------------------------------------------------------------------------
 
 
-def timed(one: Study, seconds: dict[str, float], change: Change | None = None) -> Results:
-    found = results(one, change)
+def timed(study: Study, seconds: dict[str, float], change: Change | None = None) -> Results:
+    base = results(study, change)
     cells = [
         dataclasses.replace(cell, timed={"step_core_seconds": seconds[cell.variant]})
-        for cell in found.cells
+        for cell in base.cells
     ]
-    return dataclasses.replace(found, cells=cells)
+    return dataclasses.replace(base, cells=cells)
 
 
 def lower(variant: str, seed: int, figures: dict[str, float]) -> None:
@@ -536,47 +546,47 @@ def lower(variant: str, seed: int, figures: dict[str, float]) -> None:
 
 
 def test_a_difference_is_told_at_equal_time_as_well() -> None:
-    one = simple(twice="deep", variants={"narrow": {}, "wide": {"d_ff": 4096}}, settings=THOUSAND)
-    told = document.report(one, timed(one, {"narrow": 0.1, "wide": 0.4, "deep": 0.1}, lower))
-    assert "the loss of `narrow` is lower by 0.200 (0.200 to 0.200)" in told
+    study = simple(twice="deep", variants={"narrow": {}, "wide": {"d_ff": 4096}}, settings=THOUSAND)
+    text = document.report(study, timed(study, {"narrow": 0.1, "wide": 0.4, "deep": 0.1}, lower))
+    assert "the loss of `narrow` is lower by 0.200 (0.200 to 0.200)" in text
     # Half a doubling; at four times the time the baseline would have gained two doublings.
-    assert "| `wide` | 1.4 | 4.0 | +0.300 (+0.300 to +0.300) |" in told
-    assert "- `deep`" not in told and "`deep` by" not in told
+    assert "| `wide` | 1.4 | 4.0 | +0.300 (+0.300 to +0.300) |" in text
+    assert "- `deep`" not in text and "`deep` by" not in text
 
 
 def test_seconds_of_a_core_are_not_compared_with_the_clock() -> None:
     """A variant that was added later has both; the baseline has the clock alone."""
-    one = simple(twice="deep", variants={"narrow": {}, "wide": {"d_ff": 4096}}, settings=THOUSAND)
+    study = simple(twice="deep", variants={"narrow": {}, "wide": {"d_ff": 4096}}, settings=THOUSAND)
     clock = {"narrow": 10.0, "wide": 20.0, "deep": 20.0}
-    found = timed(one, {"narrow": 0.1, "wide": 0.1, "deep": 0.1}, lower)
+    timed_results = timed(study, {"narrow": 0.1, "wide": 0.1, "deep": 0.1}, lower)
     cells = [
         dataclasses.replace(
             cell,
             timed={"seconds": clock[cell.variant]}
             | (cell.timed if cell.variant != "narrow" else {}),
         )
-        for cell in found.cells
+        for cell in timed_results.cells
     ]
-    told = document.report(one, dataclasses.replace(found, cells=cells))
-    assert "| `wide` | 1.4 | 2.0 |" in told
+    text = document.report(study, dataclasses.replace(timed_results, cells=cells))
+    assert "| `wide` | 1.4 | 2.0 |" in text
 
 
 def test_without_twice_the_steps_their_worth_is_said_to_be_unmeasured() -> None:
-    one = simple()
-    assert "is worth was not measured." in document.report(one, results(one))
+    study = simple()
+    assert "is worth was not measured." in document.report(study, results(study))
 
 
 def test_a_pair_is_compared_as_well() -> None:
-    one = simple(pairs={"deep": "wide"})
-    told = document.report(one, results(one))
-    assert "- `deep` against `wide`: worse: +0.10 (+0.05 to +0.14)." in told
+    study = simple(pairs={"deep": "wide"})
+    text = document.report(study, results(study))
+    assert "- `deep` against `wide`: worse: +0.10 (+0.05 to +0.14)." in text
 
 
 def test_trials_are_told_with_what_is_nearly_best() -> None:
-    one = simple(task="text", settings=LANGUAGE, learning_rates=[1, 2, 4])
+    study = simple(task="text", settings=LANGUAGE, learning_rates=[1, 2, 4])
     trials = {"narrow": {1.0: [2.0, 2.2], 2.0: [2.1, 2.18], 4.0: [NAN, 2.0]}}
-    found = dataclasses.replace(results(one), rates={"narrow": 1.0}, trials=trials)
-    assert "| `narrow` | 2.10 | 2.14 | — | 1, 2 |" in document.report(one, found)
+    tuned_results = dataclasses.replace(results(study), rates={"narrow": 1.0}, trials=trials)
+    assert "| `narrow` | 2.10 | 2.14 | — | 1, 2 |" in document.report(study, tuned_results)
 
 
 # --- Digits ---------------------------------------------------------------------------------------
@@ -617,5 +627,5 @@ def test_a_number_has_the_digits_that_its_spread_allows(
         (significant(123456.0, 3), "123,000"),
     ],
 )
-def test_numbers_as_they_are_told(told: str, expected: str) -> None:
-    assert told == expected
+def test_numbers_as_they_are_told(text: str, expected: str) -> None:
+    assert text == expected

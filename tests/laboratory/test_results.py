@@ -64,15 +64,15 @@ def test_the_order_in_which_cells_end_leaves_no_trace(tmp_path: Path) -> None:
 
 def test_points_are_sorted_as_numbers(tmp_path: Path) -> None:
     write(Results("norms", False, MADE, [cell(layers=12), cell(layers=2)]), tmp_path)
-    layers = [one.point["layers"] for one in read(tmp_path).cells]
+    layers = [result.point["layers"] for result in read(tmp_path).cells]
     assert layers == [2, 12]
 
 
 def test_a_point_keeps_the_order_of_its_keys(tmp_path: Path) -> None:
     point: dict[str, int | float | str | bool] = {"warmup": 1, "layers": 2}
     write(Results("norms", False, MADE, [replace(cell(), point=point)]), tmp_path)
-    [seen] = read(tmp_path).cells
-    assert list(seen.point) == ["warmup", "layers"]
+    [restored] = read(tmp_path).cells
+    assert list(restored.point) == ["warmup", "layers"]
 
 
 def test_a_change_of_one_cell_changes_one_line(tmp_path: Path) -> None:
@@ -89,7 +89,7 @@ def test_the_clock_changes_no_line_of_a_cell(tmp_path: Path) -> None:
     results = several()
     write(results, tmp_path)
     before = (tmp_path / FILE).read_text().splitlines()
-    slower = [replace(one, timed={"seconds": 99.0}) for one in results.cells]
+    slower = [replace(result, timed={"seconds": 99.0}) for result in results.cells]
     write(replace(results, cells=slower), tmp_path)
     after = (tmp_path / FILE).read_text().splitlines()
     changed = [new for old, new in zip(before, after, strict=True) if old != new]
@@ -105,8 +105,8 @@ def test_a_loss_that_is_no_number_is_plain_json(tmp_path: Path, loss: float) -> 
         raise AssertionError(f"{constant} is no JSON")
 
     json.loads((tmp_path / FILE).read_text(), parse_constant=refuse)
-    [seen] = read(tmp_path).cells
-    assert seen.diverged and math.isnan(seen.figures["loss"])
+    [restored] = read(tmp_path).cells
+    assert restored.diverged and math.isnan(restored.figures["loss"])
     assert not cell().diverged
 
 
@@ -136,9 +136,9 @@ def damage(text: str) -> dict[str, str]:
 def test_a_damaged_or_foreign_file_is_refused(tmp_path: Path, way: str) -> None:
     write(several(), tmp_path)
     path = tmp_path / FILE
-    whole = path.read_text()
-    assert damage(whole)[way] != whole
-    path.write_text(damage(whole)[way])
+    text = path.read_text()
+    assert damage(text)[way] != text
+    path.write_text(damage(text)[way])
     with pytest.raises(Refused, match=FILE):
         read(tmp_path)
 

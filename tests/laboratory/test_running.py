@@ -86,7 +86,7 @@ def test_what_is_finished_is_not_run_again(small: Study, tmp_path: Path) -> None
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["SIGKILL", "SIGINT"])
 def test_an_end_in_the_middle_changes_nothing(small: Study, tmp_path: Path, name: str) -> None:
-    whole = run(small, tmp_path, "whole")
+    full = run(small, tmp_path, "whole")
     folder = tmp_path / "study.yaml"
     folder.write_text(yaml.safe_dump(STUDY))
     script = (
@@ -110,20 +110,20 @@ def test_an_end_in_the_middle_changes_nothing(small: Study, tmp_path: Path, name
     begun = len(list(tmp_path.glob("runs/width/*/config.yaml")))
     done = len(list(tmp_path.glob("runs/width/*/seen.json")))
     assert done < begun or done < 6
-    assert seen(run(small, tmp_path)) == seen(whole)
+    assert seen(run(small, tmp_path)) == seen(full)
 
 
 @pytest.mark.slow
 def test_more_seeds_are_run_and_what_is_there_is_not(small: Study, tmp_path: Path) -> None:
     """Not even where the results come from a different machine, and no run is left of them."""
-    whole = run(small, tmp_path / "here")
-    elsewhere = dataclasses.replace(whole, provenance={**whole.provenance, "machine": "elsewhere"})
+    full = run(small, tmp_path / "here")
+    elsewhere = dataclasses.replace(full, provenance={**full.provenance, "machine": "elsewhere"})
     more = description.of(STUDY, "width", tmp_path / "study.yaml", seeds=4)
     runs = tmp_path / "more"
     extended = runner.run(more, "cpu", 1, None, SILENT, runs, earlier=elsewhere)
-    assert [one.name.partition(",seed=")[2][0] for one in runs.glob("width/*=*")] == ["3", "3"]
-    assert {one.key for one in extended.cells} > {one.key for one in whole.cells}
-    assert extended.cells[: len(whole.cells)] == whole.cells
+    assert [path.name.partition(",seed=")[2][0] for path in runs.glob("width/*=*")] == ["3", "3"]
+    assert {cell.key for cell in extended.cells} > {cell.key for cell in full.cells}
+    assert extended.cells[: len(full.cells)] == full.cells
     assert extended.provenance["machine"] == "elsewhere"
     assert str(extended.provenance["extended"]).startswith("seeds 3 with commit ")
     again = runner.run(more, "cpu", 1, None, SILENT, tmp_path / "again", earlier=extended)
@@ -133,16 +133,20 @@ def test_more_seeds_are_run_and_what_is_there_is_not(small: Study, tmp_path: Pat
 
 @pytest.mark.slow
 def test_a_variant_that_was_added_is_run_and_chosen_for_alone(tmp_path: Path) -> None:
-    asked = {**STUDY, "learning_rates": [0.5, 1], "settings": {**STUDY["settings"], "steps": 4}}
-    whole = run(description.of(asked, "width", tmp_path / "study.yaml"), tmp_path / "here")
+    definition = {
+        **STUDY,
+        "learning_rates": [0.5, 1],
+        "settings": {**STUDY["settings"], "steps": 4},
+    }
+    full = run(description.of(definition, "width", tmp_path / "study.yaml"), tmp_path / "here")
     variants = {**STUDY["variants"], "wider": {"d_ff": 64}}
-    more = description.of({**asked, "variants": variants}, "width", tmp_path / "study.yaml")
-    assert more.asked != whole.provenance["asked"] == more.asked_of(["narrow", "wide"])
+    more = description.of({**definition, "variants": variants}, "width", tmp_path / "study.yaml")
+    assert more.asked != full.provenance["asked"] == more.asked_of(["narrow", "wide"])
     runs = tmp_path / "more"
-    extended = runner.run(more, "cpu", 1, None, SILENT, runs, earlier=whole)
-    assert {one.name.partition(",")[0] for one in runs.glob("width/*=*")} == {"wider"}
+    extended = runner.run(more, "cpu", 1, None, SILENT, runs, earlier=full)
+    assert {path.name.partition(",")[0] for path in runs.glob("width/*=*")} == {"wider"}
     assert set(extended.rates) == {"narrow", "wide", "wider"} == set(extended.trials)
-    assert extended.trials["wide"] == whole.trials["wide"]
+    assert extended.trials["wide"] == full.trials["wide"]
     assert extended.provenance["asked"] == more.asked
     assert str(extended.provenance["extended"]).startswith("wider, seeds 0, 1, 2 with commit ")
 
@@ -151,28 +155,35 @@ def test_results_of_different_settings_are_not_extended(small: Study, tmp_path: 
     settings = {**STUDY["settings"], "steps": 2}
     other = description.of({**STUDY, "settings": settings}, "width", tmp_path / "study.yaml")
     assert other.asked != small.asked
-    known = Results("width", False, {"asked": small.asked}, [])
+    earlier = Results("width", False, {"asked": small.asked}, [])
     with pytest.raises(Refused, match="made with different settings"):
-        runner.run(other, "cpu", 1, None, SILENT, tmp_path, earlier=known)
+        runner.run(other, "cpu", 1, None, SILENT, tmp_path, earlier=earlier)
 
 
 @pytest.mark.slow
 def test_a_learning_rate_is_chosen_on_a_split_of_its_own(tmp_path: Path) -> None:
-    asked = {**STUDY, "learning_rates": [0.01, 1], "settings": {**STUDY["settings"], "warmup": 1}}
-    tuned = description.of(asked, "width", tmp_path / "study.yaml")
+    definition = {
+        **STUDY,
+        "learning_rates": [0.01, 1],
+        "settings": {**STUDY["settings"], "warmup": 1},
+    }
+    tuned = description.of(definition, "width", tmp_path / "study.yaml")
     assert len(tuned.trials) == 2 * 2 * 2
     assert not {cell.seed for cell in tuned.trials} & set(tuned.seeds)
-    found = run(tuned, tmp_path)
-    assert set(found.rates) == {"narrow", "wide"}
-    for cell in tuned.at(found.rates).cells:
-        assert cell.settings.factor == found.rates[cell.variant] * tuned.cells[0].settings.factor
-    for place, rate in found.rates.items():
-        tried = found.trials[place]
+    tuned_results = run(tuned, tmp_path)
+    assert set(tuned_results.rates) == {"narrow", "wide"}
+    for cell in tuned.at(tuned_results.rates).cells:
+        assert (
+            cell.settings.factor
+            == tuned_results.rates[cell.variant] * tuned.cells[0].settings.factor
+        )
+    for name, rate in tuned_results.rates.items():
+        tried = tuned_results.trials[name]
         assert set(tried) == {0.01, 1.0} and {len(losses) for losses in tried.values()} == {2}
         assert sum(tried[rate]) == min(map(sum, tried.values()))
     # A hundredth of the rate learns next to nothing in 40 steps.
-    assert set(found.rates.values()) == {1.0}
-    assert {seen.seed for seen in found.cells} == set(tuned.seeds)
+    assert set(tuned_results.rates.values()) == {1.0}
+    assert {result.seed for result in tuned_results.cells} == set(tuned.seeds)
     trial, reported = load(tuned.trials[0]), load(tuned.cells[0])
     assert isinstance(trial, Text) and isinstance(reported, Text)
     assert len(trial.learned) < len(reported.learned)
@@ -227,16 +238,16 @@ def test_a_digest_is_of_all_that_figures_depend_on(small: Study) -> None:
     assert same == digests.digest_of(cell, "data", cpu, "AVX2")
     elsewhere = dataclasses.replace(cell, settings=cell.settings.but({"data_dir": "elsewhere"}))
     assert same == digests.digest_of(elsewhere, "data", cpu, "AVX2")
-    others = [
+    variations = [
         dataclasses.replace(cell, settings=cell.settings.but({"factor": 2.0})),
         dataclasses.replace(cell, recipe=dataclasses.replace(cell.recipe, positions="none")),
         dataclasses.replace(cell, measures=("cache",)),
     ]
-    found = {digests.digest_of(other, "data", cpu, "AVX2") for other in others}
-    found |= {digests.digest_of(cell, "other data", cpu, "AVX2")}
-    found |= {digests.digest_of(cell, "data", cpu, "AVX512")}
-    found |= {digests.digest_of(cell, "data", torch.device("cuda"), "AVX2")}
-    assert len(found - {same}) == 6
+    found_digests = {digests.digest_of(other, "data", cpu, "AVX2") for other in variations}
+    found_digests |= {digests.digest_of(cell, "other data", cpu, "AVX2")}
+    found_digests |= {digests.digest_of(cell, "data", cpu, "AVX512")}
+    found_digests |= {digests.digest_of(cell, "data", torch.device("cuda"), "AVX2")}
+    assert len(found_digests - {same}) == 6
 
 
 @pytest.fixture
@@ -302,12 +313,12 @@ def test_what_computes_nothing_is_imported_all_the_same(monkeypatch: pytest.Monk
 
 @pytest.mark.slow
 def test_where_it_was_made_is_written_down(small: Study, tmp_path: Path) -> None:
-    made = run(small, tmp_path).provenance
-    assert set(made) == {
+    provenance = run(small, tmp_path).provenance
+    assert set(provenance) == {
         *("torch", "machine", "device", "threads", "commit", "data", "asked"),
     }
-    assert (made["torch"], made["threads"]) == (torch.__version__, 1)
-    json.dumps(made)
+    assert (provenance["torch"], provenance["threads"]) == (torch.__version__, 1)
+    json.dumps(provenance)
 
 
 @pytest.fixture
@@ -362,8 +373,8 @@ def test_the_commit_is_that_of_the_beginning(
 
     monkeypatch.setattr(runner, "_planned", lambda *_: ([], "data"))
     monkeypatch.setattr(runner, "_performed", performed)
-    made = run(small, tmp_path).provenance
-    assert made["commit"] == before != runner.commit("width")
+    provenance = run(small, tmp_path).provenance
+    assert provenance["commit"] == before != runner.commit("width")
 
 
 def test_no_process_is_started_after_the_end(monkeypatch):

@@ -29,9 +29,9 @@ def by_seed(*values: float) -> dict[int, float]:
 def test_a_detectable_difference_is_claimed_four_times_in_five(seeds: int, tests: int) -> None:
     """By the noncentral t distribution, which the product approximates."""
     low, high = stats.t.interval(0.95, seeds - 1, 0, 0.03 / math.sqrt(seeds))
-    one = Comparison(seeds, 0.0, low, high, 1.0)
-    assert one.deviation == pytest.approx(0.03)
-    shift = one.detectable(tests) / one.deviation * math.sqrt(seeds)
+    comparison = Comparison(seeds, 0.0, low, high, 1.0)
+    assert comparison.deviation == pytest.approx(0.03)
+    shift = comparison.detectable(tests) / comparison.deviation * math.sqrt(seeds)
     power = stats.nct.sf(stats.t.ppf(1 - 0.025 / tests, seeds - 1), seeds - 1, shift)
     assert power == pytest.approx(0.8, abs=0.03)
 
@@ -40,36 +40,36 @@ def test_a_detectable_difference_is_claimed_four_times_in_five(seeds: int, tests
 def test_so_many_seeds_bound_a_difference_of_0_four_times_in_five(margin: float) -> None:
     low, high = stats.t.interval(0.95, 7, 0, 0.03 / math.sqrt(8))
     seeds = Comparison(8, 0.0, low, high, 1.0).seeds_to_bound(margin)
-    drawn = np.random.default_rng(0).normal(0, 0.03, (4000, seeds))
-    half = stats.t.ppf(0.975, seeds - 1) * drawn.std(1, ddof=1) / math.sqrt(seeds)
-    assert (abs(drawn.mean(1)) + half <= margin).mean() == pytest.approx(0.8, abs=0.06)
+    samples = np.random.default_rng(0).normal(0, 0.03, (4000, seeds))
+    half = stats.t.ppf(0.975, seeds - 1) * samples.std(1, ddof=1) / math.sqrt(seeds)
+    assert (abs(samples.mean(1)) + half <= margin).mean() == pytest.approx(0.8, abs=0.06)
 
 
 # --- Spread ---------------------------------------------------------------------------------------
 
 
 def test_mean_and_spread() -> None:
-    seen = spread([1.0, 2.0, 4.0])
-    assert (seen.seeds, seen.diverged, seen.low, seen.high) == (3, 0, 1.0, 4.0)
-    assert seen.mean == pytest.approx(7 / 3)
-    assert seen.deviation == pytest.approx(math.sqrt(7 / 3))
+    summary = spread([1.0, 2.0, 4.0])
+    assert (summary.seeds, summary.diverged, summary.low, summary.high) == (3, 0, 1.0, 4.0)
+    assert summary.mean == pytest.approx(7 / 3)
+    assert summary.deviation == pytest.approx(math.sqrt(7 / 3))
 
 
 def test_one_seed_has_no_deviation() -> None:
-    seen = spread([1.5])
-    assert seen.mean == seen.low == seen.high == 1.5
-    assert math.isnan(seen.deviation)
+    summary = spread([1.5])
+    assert summary.mean == summary.low == summary.high == 1.5
+    assert math.isnan(summary.deviation)
 
 
 def test_equal_values_have_no_spread_and_their_own_mean() -> None:
-    seen = spread([0.1, 0.1, 0.1])
-    assert (seen.mean, seen.deviation) == (0.1, 0.0)
+    summary = spread([0.1, 0.1, 0.1])
+    assert (summary.mean, summary.deviation) == (0.1, 0.0)
 
 
 def test_what_diverged_is_counted_and_not_averaged_away() -> None:
-    seen = spread([1.0, NAN, math.inf])
-    assert (seen.seeds, seen.diverged) == (3, 2)
-    assert math.isnan(seen.mean)
+    summary = spread([1.0, NAN, math.inf])
+    assert (summary.seeds, summary.diverged) == (3, 2)
+    assert math.isnan(summary.mean)
 
 
 # --- A comparison ---------------------------------------------------------------------------------
@@ -79,20 +79,20 @@ def test_what_diverged_is_counted_and_not_averaged_away() -> None:
 def test_the_interval_is_that_of_the_paired_test(seeds: int) -> None:
     draw = np.random.default_rng(seeds)
     variant, baseline = draw.normal(1.0, 0.3, (2, seeds)).tolist()
-    seen = compare(by_seed(*variant), by_seed(*baseline))
-    assert seen is not None
+    comparison = compare(by_seed(*variant), by_seed(*baseline))
+    assert comparison is not None
     test = stats.ttest_rel(variant, baseline)
     expected = test.confidence_interval(0.95)
-    assert (seen.low, seen.high) == pytest.approx((expected.low, expected.high))
-    assert seen.mean == pytest.approx(np.mean(variant) - np.mean(baseline))
-    assert (seen.low > 0 or seen.high < 0) == (test.pvalue < 0.05)
+    assert (comparison.low, comparison.high) == pytest.approx((expected.low, expected.high))
+    assert comparison.mean == pytest.approx(np.mean(variant) - np.mean(baseline))
+    assert (comparison.low > 0 or comparison.high < 0) == (test.pvalue < 0.05)
 
 
 def alone(variant: dict[int, float], baseline: dict[int, float]) -> Comparison:
     """A comparison that is the only one of its figure."""
-    (seen,) = holm([compare(variant, baseline)])
-    assert seen is not None
-    return seen
+    (comparison,) = holm([compare(variant, baseline)])
+    assert comparison is not None
+    return comparison
 
 
 def test_a_clear_difference_is_claimed_in_both_directions() -> None:
@@ -103,33 +103,38 @@ def test_a_clear_difference_is_claimed_in_both_directions() -> None:
 
 
 def test_pairs_are_by_seed_and_not_by_order() -> None:
-    seen = compare({2: 3.2, 0: 1.1, 1: 2.15, 9: 0.0}, {0: 1.0, 1: 2.0, 2: 3.0, 8: 0.0})
-    assert seen is not None and seen.pairs == 3
-    assert seen.mean == pytest.approx(0.15)
+    comparison = compare({2: 3.2, 0: 1.1, 1: 2.15, 9: 0.0}, {0: 1.0, 1: 2.0, 2: 3.0, 8: 0.0})
+    assert comparison is not None and comparison.pairs == 3
+    assert comparison.mean == pytest.approx(0.15)
 
 
 def test_two_seeds_claim_nothing() -> None:
-    seen = alone(by_seed(2.0, 2.0001), by_seed(1.0, 1.0))
-    assert seen.low > 0
-    assert not seen.claimed and not seen.within(2.0)
+    comparison = alone(by_seed(2.0, 2.0001), by_seed(1.0, 1.0))
+    assert comparison.low > 0
+    assert not comparison.claimed and not comparison.within(2.0)
 
 
 def test_one_seed_has_an_endless_interval() -> None:
-    seen = compare(by_seed(2.0), by_seed(1.0))
-    assert seen is not None and seen.mean == 1.0
-    assert (seen.low, seen.high) == (-math.inf, math.inf)
-    assert not seen.claimed
+    comparison = compare(by_seed(2.0), by_seed(1.0))
+    assert comparison is not None and comparison.mean == 1.0
+    assert (comparison.low, comparison.high) == (-math.inf, math.inf)
+    assert not comparison.claimed
 
 
 def test_an_interval_with_0_in_it_claims_nothing() -> None:
-    seen = alone(by_seed(1.0, 1.0, 1.0), by_seed(0.99, 0.9, 0.2))
-    assert seen.low < 0 and not seen.claimed
+    comparison = alone(by_seed(1.0, 1.0, 1.0), by_seed(0.99, 0.9, 0.2))
+    assert comparison.low < 0 and not comparison.claimed
 
 
 def test_equal_values_are_no_difference() -> None:
-    seen = compare(by_seed(0.1, 0.2, 0.3), by_seed(0.1, 0.2, 0.3))
-    assert seen is not None
-    assert (seen.mean, seen.low, seen.high, seen.claimed) == (0, 0, 0, False)
+    comparison = compare(by_seed(0.1, 0.2, 0.3), by_seed(0.1, 0.2, 0.3))
+    assert comparison is not None
+    assert (comparison.mean, comparison.low, comparison.high, comparison.claimed) == (
+        0,
+        0,
+        0,
+        False,
+    )
 
 
 def test_a_difference_without_noise_is_claimed_and_is_no_part_of_the_correction() -> None:
@@ -141,17 +146,17 @@ def test_a_difference_without_noise_is_claimed_and_is_no_part_of_the_correction(
 
 @pytest.mark.parametrize("bad", [NAN, math.inf])
 def test_with_a_run_that_diverged_nothing_is_compared(bad: float) -> None:
-    for left, right in ((bad, 0.0), (0.0, bad), (bad, bad)):
-        seen = alone(by_seed(2.0, 2.1, 2.2, left), by_seed(1.0, 1.1, 1.2, right))
-        assert seen.diverged
-        assert not seen.claimed and not seen.within(1e9)
+    for first, right in ((bad, 0.0), (0.0, bad), (bad, bad)):
+        comparison = alone(by_seed(2.0, 2.1, 2.2, first), by_seed(1.0, 1.1, 1.2, right))
+        assert comparison.diverged
+        assert not comparison.claimed and not comparison.within(1e9)
 
 
 def test_a_difference_is_bounded_by_its_interval_and_not_by_its_mean() -> None:
-    seen = alone(by_seed(1.0, 1.1, 1.2, 1.3), by_seed(1.05, 1.05, 1.15, 1.35))
-    end = max(-seen.low, seen.high)
-    assert abs(seen.mean) < end
-    assert seen.within(end) and not seen.within(0.99 * end)
+    comparison = alone(by_seed(1.0, 1.1, 1.2, 1.3), by_seed(1.05, 1.05, 1.15, 1.35))
+    end = max(-comparison.low, comparison.high)
+    assert abs(comparison.mean) < end
+    assert comparison.within(end) and not comparison.within(0.99 * end)
 
 
 def test_without_a_shared_seed_there_is_no_comparison() -> None:
@@ -183,7 +188,9 @@ def with_p(p: float) -> Comparison:
     ],
 )
 def test_claims_are_holms(ps: list[float], claimed: list[bool]) -> None:
-    assert [one.claimed for one in holm([with_p(p) for p in ps]) if one] == claimed
+    assert [
+        comparison.claimed for comparison in holm([with_p(p) for p in ps]) if comparison
+    ] == claimed
 
 
 def test_what_cannot_be_compared_stays_where_it_is() -> None:
@@ -202,17 +209,17 @@ def test_where_nothing_differs_one_study_in_twenty_claims_something(
     wrong = 0
     for _ in range(trials):
         shared = draw.normal(0, 1.0, seeds)  # what the seed does to all
-        baseline, *others = shared + draw.normal(0, 0.1, (variants + 1, seeds))
-        seen = holm([compare(by_seed(*one), by_seed(*baseline)) for one in others])
-        wrong += any(one is not None and one.claimed for one in seen)
+        baseline, *rest = shared + draw.normal(0, 0.1, (variants + 1, seeds))
+        comparisons = holm([compare(by_seed(*values), by_seed(*baseline)) for values in rest])
+        wrong += any(comparison is not None and comparison.claimed for comparison in comparisons)
     sampling = 3 * math.sqrt(0.05 * 0.95 / trials)
     assert 0 < wrong / trials <= 0.05 + sampling
 
 
 def test_a_difference_of_five_deviations_is_nearly_always_found_with_five_seeds() -> None:
     draw = np.random.default_rng(1)
-    found = 0
+    count = 0
     for _ in range(300):
         variant, baseline = draw.normal(0, 0.1, (2, 5))
-        found += alone(by_seed(*(variant + 0.5)), by_seed(*baseline)).claimed
-    assert found > 280
+        count += alone(by_seed(*(variant + 0.5)), by_seed(*baseline)).claimed
+    assert count > 280

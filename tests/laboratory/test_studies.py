@@ -63,38 +63,40 @@ def text(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def small(name: str, text: Path) -> Study:
     """The study with models of a few numbers, at the first of its points."""
-    found: dict[str, Any] = yaml.safe_load((description.STUDIES / name / "study.yaml").read_text())
-    found["settings"] |= SMALL | {
-        "accumulate": min(2, found["settings"].get("accumulate", 1)),
+    definition: dict[str, Any] = yaml.safe_load(
+        (description.STUDIES / name / "study.yaml").read_text()
+    )
+    definition["settings"] |= SMALL | {
+        "accumulate": min(2, definition["settings"].get("accumulate", 1)),
     }
-    if found["task"] in OF_LANGUAGE:
-        found["task"] = "text"
-        found["settings"]["data"] = str(text)
-    found["grid"] = {key: values[:1] for key, values in found.get("grid", {}).items()}
-    found["grid"] |= {key: [SMALL[key]] for key in found["grid"] if key in SIZES}
-    found["seeds"] = found["seeds"][:3]
-    found["leave_out"] = []
-    for changes in found["variants"].values():
+    if definition["task"] in OF_LANGUAGE:
+        definition["task"] = "text"
+        definition["settings"]["data"] = str(text)
+    definition["grid"] = {key: values[:1] for key, values in definition.get("grid", {}).items()}
+    definition["grid"] |= {key: [SMALL[key]] for key in definition["grid"] if key in SIZES}
+    definition["seeds"] = definition["seeds"][:3]
+    definition["leave_out"] = []
+    for changes in definition["variants"].values():
         for key in SIZES:
             if key in (changes or {}):
                 changes[key] = SMALL[key]
-    return description.of(found, name, Path("study.yaml"))
+    return description.of(definition, name, Path("study.yaml"))
 
 
 @pytest.mark.slow
 @each_study
 def test_a_small_form_of_it_gives_a_report(name: str, text: Path, tmp_path: Path) -> None:
-    one = small(name, text)
-    seen: list[CellResult] = []
-    for number, which in enumerate(one.cells):
-        seen.append(cell.perform(which, tmp_path / str(number), "cpu"))
-    wanted = {figure.name for figure in one.figures}
-    there = {key for cell_seen in seen for key in {**cell_seen.figures, **cell_seen.timed}}
-    sized = {figure for figure in wanted if figure.rpartition("_")[2].isdigit()}
-    assert wanted - sized - set(one.why) <= there
-    told = document.report(one, Results(name, False, MADE, seen))
-    assert one.question in told
-    assert all(variant in told for variant in one.variants)
+    study = small(name, text)
+    performed: list[CellResult] = []
+    for number, which in enumerate(study.cells):
+        performed.append(cell.perform(which, tmp_path / str(number), "cpu"))
+    expected = {figure.name for figure in study.figures}
+    measured = {key for cell_seen in performed for key in {**cell_seen.figures, **cell_seen.timed}}
+    sized = {figure for figure in expected if figure.rpartition("_")[2].isdigit()}
+    assert expected - sized - set(study.why) <= measured
+    report = document.report(study, Results(name, False, MADE, performed))
+    assert study.question in report
+    assert all(variant in report for variant in study.variants)
 
 
 @pytest.mark.slow
@@ -110,32 +112,32 @@ def test_a_cell_repeats_bit_for_bit(name: str, text: Path, tmp_path: Path) -> No
 def test_the_shipped_report_is_what_the_results_give(
     name: str, full: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    one = description.read(name, full)
-    assert full or one.answer
-    results = read(one.folder)
-    assert {(seen.variant, tuple(seen.point.items()), seen.seed) for seen in results.cells} == {
-        (which.variant, which.point, which.seed) for which in one.cells
-    }
-    shipped = one.folder
+    study = description.read(name, full)
+    assert full or study.answer
+    results = read(study.folder)
+    assert {
+        (result.variant, tuple(result.point.items()), result.seed) for result in results.cells
+    } == {(which.variant, which.point, which.seed) for which in study.cells}
+    shipped = study.folder
     monkeypatch.setattr(Study, "folder", tmp_path)
-    told = document.write(one, results).read_text(encoding="utf-8")
-    assert told == (shipped / "report.md").read_text(encoding="utf-8")
-    drawn = sorted(path.name for path in tmp_path.glob("*.svg"))
-    assert drawn
-    for picture in drawn:
+    report = document.write(study, results).read_text(encoding="utf-8")
+    assert report == (shipped / "report.md").read_text(encoding="utf-8")
+    pictures = sorted(path.name for path in tmp_path.glob("*.svg"))
+    assert pictures
+    for picture in pictures:
         assert_drawn_alike(tmp_path / picture, shipped / picture)
 
 
-def assert_drawn_alike(drawn: Path, shipped: Path) -> None:
+def assert_drawn_alike(drawn_file: Path, shipped: Path) -> None:
     """The same words and the same lines: coordinates, of which other CPUs round the last digits otherwise, to
     a hundredth of a point."""
-    words = [list(ElementTree.parse(path).getroot().itertext()) for path in (drawn, shipped)]
-    assert words[0] == words[1], drawn.name
-    files = [NAME.sub("", path.read_text(encoding="utf-8")) for path in (drawn, shipped)]
+    words = [list(ElementTree.parse(path).getroot().itertext()) for path in (drawn_file, shipped)]
+    assert words[0] == words[1], drawn_file.name
+    files = [NAME.sub("", path.read_text(encoding="utf-8")) for path in (drawn_file, shipped)]
     without = [COORDINATE.sub("", file) for file in files]
-    assert without[0] == without[1], drawn.name
+    assert without[0] == without[1], drawn_file.name
     points = [np.array(COORDINATE.findall(file), dtype=float) for file in files]
-    np.testing.assert_allclose(*points, rtol=0, atol=0.01, err_msg=drawn.name)
+    np.testing.assert_allclose(*points, rtol=0, atol=0.01, err_msg=drawn_file.name)
 
 
 @pytest.mark.parametrize(
@@ -148,11 +150,11 @@ def assert_drawn_alike(drawn: Path, shipped: Path) -> None:
     ],
 )
 def test_pictures_are_held_to_their_words_and_lines(line: str, alike: bool, tmp_path: Path) -> None:
-    drawn, shipped = tmp_path / "drawn.svg", tmp_path / "shipped.svg"
-    drawn.write_text(line, encoding="utf-8")
+    drawn_file, shipped = tmp_path / "drawn.svg", tmp_path / "shipped.svg"
+    drawn_file.write_text(line, encoding="utf-8")
     shipped.write_text('<path id="pabcdefabcd" d="M 12 7">one</path>', encoding="utf-8")
     with contextlib.nullcontext() if alike else pytest.raises(AssertionError):
-        assert_drawn_alike(drawn, shipped)
+        assert_drawn_alike(drawn_file, shipped)
 
 
 @pytest.mark.slow

@@ -29,48 +29,51 @@ def changed(**changes: object) -> dict[str, object]:
     return {**copy.deepcopy(SMALL), **changes}
 
 
-def of(found: object, full: bool = False) -> description.Study:
-    return description.of(found, "width", PATH, full)
+def of(definition: object, full: bool = False) -> description.Study:
+    return description.of(definition, "width", PATH, full)
 
 
 def test_every_variant_at_every_point_with_every_seed() -> None:
-    found = of(changed(grid={"layers": [1, 2], "warmup": [1, 10]}))
-    assert len(found.cells) == 2 * 2 * 2 * 3 == len({cell.name for cell in found.cells})
-    assert len(found.points) == 4
-    cell = next(cell for cell in found.cells if cell.name == "wide,layers=2,warmup=10,seed=1")
+    study = of(changed(grid={"layers": [1, 2], "warmup": [1, 10]}))
+    assert len(study.cells) == 2 * 2 * 2 * 3 == len({cell.name for cell in study.cells})
+    assert len(study.points) == 4
+    cell = next(cell for cell in study.cells if cell.name == "wide,layers=2,warmup=10,seed=1")
     assert (cell.settings.layers, cell.settings.warmup, cell.settings.seed) == (2, 10, 1)
     assert (cell.settings.d_ff, cell.settings.d_model) == (32, 8)
 
 
 def test_full_replaces_what_it_names() -> None:
-    found = of(SMALL, full=True)
-    assert found.seeds == (0, 1, 2, 3)
-    assert {(cell.settings.d_model, cell.settings.steps) for cell in found.cells} == {(64, 3)}
-    assert found.folder == description.STUDIES / "width" / "full"
+    study = of(SMALL, full=True)
+    assert study.seeds == (0, 1, 2, 3)
+    assert {(cell.settings.d_model, cell.settings.steps) for cell in study.cells} == {(64, 3)}
+    assert study.folder == description.STUDIES / "width" / "full"
 
 
 def test_the_full_size_has_no_answer_and_no_caveat_of_the_small_one() -> None:
     """They tell of results, which another size does not share."""
-    told = changed(answer="Wide ones.", caveat="All rates were too low.")
-    assert (of(told).answer, of(told).caveat) == ("Wide ones.", "All rates were too low.")
-    assert of(told, full=True).answer == of(told, full=True).caveat == ""
+    definition = changed(answer="Wide ones.", caveat="All rates were too low.")
+    assert (of(definition).answer, of(definition).caveat) == (
+        "Wide ones.",
+        "All rates were too low.",
+    )
+    assert of(definition, full=True).answer == of(definition, full=True).caveat == ""
 
 
 @pytest.mark.parametrize("name", description.names())
 def test_a_variant_keeps_no_small_width_in_the_full_size(name: str) -> None:
-    found = description.read(name, full=True)
-    widths = {cell.settings.d_model for cell in found.cells}
-    assert len(widths) == 1 or "d_model" in found.points[0]
+    study = description.read(name, full=True)
+    widths = {cell.settings.d_model for cell in study.cells}
+    assert len(widths) == 1 or "d_model" in study.points[0]
 
 
 def test_what_is_left_out() -> None:
-    found = of(
+    study = of(
         changed(grid={"layers": [1, 2]}, leave_out=[{"variant": "wide", "layers": 2}, {"seed": 2}])
     )
-    assert {cell.name.rpartition(",")[0] for cell in found.cells} == {
+    assert {cell.name.rpartition(",")[0] for cell in study.cells} == {
         *("narrow,layers=1", "narrow,layers=2", "wide,layers=1")
     }
-    assert {cell.seed for cell in found.cells} == {0, 1}
+    assert {cell.seed for cell in study.cells} == {0, 1}
 
 
 @pytest.mark.parametrize(
@@ -102,9 +105,9 @@ def test_what_is_left_out() -> None:
         (changed(recipe={"longer": "yarn"}), "is for positions=rope and attention=full"),
     ],
 )
-def test_what_is_wrong_is_named(found: object, told: str) -> None:
-    with pytest.raises(Refused, match=told) as refused:
-        of(found)
+def test_what_is_wrong_is_named(definition: object, message: str) -> None:
+    with pytest.raises(Refused, match=message) as refused:
+        of(definition)
     assert str(PATH) in str(refused.value)
 
 
@@ -116,7 +119,7 @@ def test_a_name_that_is_nearly_right() -> None:
 @pytest.mark.parametrize("name", description.names())
 @pytest.mark.parametrize("full", [False, True])
 def test_shipped_studies_can_be_read(name: str, full: bool) -> None:
-    found = description.read(name, full)
-    assert found.question.endswith("?")
-    assert found.controls.endswith(".")
-    assert any(cell.variant == found.baseline for cell in found.cells)
+    study = description.read(name, full)
+    assert study.question.endswith("?")
+    assert study.controls.endswith(".")
+    assert any(cell.variant == study.baseline for cell in study.cells)

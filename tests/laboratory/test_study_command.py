@@ -59,7 +59,7 @@ def test_a_report_is_written_again_as_it_was() -> None:
 @pytest.mark.parametrize(
     ("words", "told"), [(["--jobs", "0"], "jobs"), (["--device", "tpu"], "got 'tpu'")]
 )
-def test_bad_words(words: list[str], told: str, tmp_path: Path) -> None:
+def test_bad_words(words: list[str], message: str, tmp_path: Path) -> None:
     done = refused("study", "norms", *words)
     assert done.exit_code == 2
-    assert told in done.stderr
+    assert message in done.stderr

@@ -15,7 +15,7 @@ from laboratory.study.description import Cell
 
 def jobs(number: int) -> list[Job]:
     cell: Cell = None  # type: ignore[assignment] # none of these is ever run
-    return [Job(cell, Path(str(one))) for one in range(number)]
+    return [Job(cell, Path(str(index))) for index in range(number)]
 
 
 def test_a_process_that_cannot_be_started_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -25,12 +25,12 @@ def test_a_process_that_cannot_be_started_is_told(monkeypatch: pytest.MonkeyPatc
         raise OSError(errno.EAGAIN, os.strerror(errno.EAGAIN))
 
     monkeypatch.setattr(workers.SPAWN.Process, "start", refuse)
-    asked = jobs(3)
-    done = list(perform_all(asked, ["cpu", "cpu"], 1))
-    assert sorted(str(one.job.folder) for one in done) == ["0", "1", "2"]
-    for one in done:
-        assert one.result is None
-        assert "could not be started (Resource temporarily unavailable): try fewer" in one.error
+    waiting = jobs(3)
+    done = list(perform_all(waiting, ["cpu", "cpu"], 1))
+    assert sorted(str(result.job.folder) for result in done) == ["0", "1", "2"]
+    for result in done:
+        assert result.result is None
+        assert "could not be started (Resource temporarily unavailable): try fewer" in result.error
 
 
 def test_whatever_else_goes_wrong_is_told(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -23,7 +23,7 @@ KERNEL = {"display_name": "Python 3", "language": "python", "name": "python3"}
 def execute(path: Path) -> None:
     """Run a notebook from its own folder and keep its outputs, without times or machine's details."""
     notebook = nbformat.read(path, as_version=4)
-    kept = {
+    recorded = {
         cell.id: copy.deepcopy(cell.outputs)
         for cell in marked(notebook)
         if cell.metadata.get("code") == code_until(notebook, cell)
@@ -40,7 +40,7 @@ def execute(path: Path) -> None:
     ).execute()
     for cell in marked(notebook):
         cell.metadata["code"] = code_until(notebook, cell)
-        cell.outputs = kept.get(cell.id, cell.outputs)
+        cell.outputs = recorded.get(cell.id, cell.outputs)
     notebook.metadata = {"kernelspec": KERNEL, "language_info": {"name": "python"}}
     nbformat.write(notebook, path)
 

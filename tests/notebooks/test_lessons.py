@@ -69,17 +69,19 @@ def prose(day: Day) -> str:
 
 def tokens(source: str) -> list[str]:
     """Code without its author's names: those after a dot are a library's, and stay."""
-    found, after_dot = [], False
+    result, after_dot = [], False
     try:
-        for one in tokenize.generate_tokens(io.StringIO(source.replace("self.", "")).readline):
-            if one.type == token.NAME:
-                found.append(one.string if keyword.iskeyword(one.string) or after_dot else "name")
-            elif one.type in (token.NUMBER, token.OP):
-                found.append(one.string)
-            after_dot = one.string == "."
+        for lexeme in tokenize.generate_tokens(io.StringIO(source.replace("self.", "")).readline):
+            if lexeme.type == token.NAME:
+                result.append(
+                    lexeme.string if keyword.iskeyword(lexeme.string) or after_dot else "name"
+                )
+            elif lexeme.type in (token.NUMBER, token.OP):
+                result.append(lexeme.string)
+            after_dot = lexeme.string == "."
     except (tokenize.TokenError, IndentationError):
         pass  # a piece of code in a sentence need not be whole
-    return found
+    return result
 
 
 def pieces(day: Day) -> Iterator[str]:
@@ -94,18 +96,20 @@ def pieces(day: Day) -> Iterator[str]:
 
 def lines(definition: str) -> list[list[str]]:
     """The lines of a definition that say something, as tokens; refusals of bad arguments are none."""
-    found = {}
+    statements = {}
     tree = ast.parse(definition)
     for function in (node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)):
         for node in ast.walk(function):
             if isinstance(node, ast.Assign | ast.AugAssign | ast.AnnAssign | ast.Return):
-                found[ast.unparse(node)] = node
+                statements[ast.unparse(node)] = node
             elif isinstance(node, ast.For):
-                found[f"for {ast.unparse(node.target)} in {ast.unparse(node.iter)}:"] = node
+                statements[f"for {ast.unparse(node.target)} in {ast.unparse(node.iter)}:"] = node
             elif isinstance(node, ast.If) and not isinstance(node.body[0], ast.Raise):
-                found[f"if {ast.unparse(node.test)}:"] = node
+                statements[f"if {ast.unparse(node.test)}:"] = node
     return [
-        line for line in map(tokens, found) if len(line) >= SHORTEST and not set(line) <= EVERYWHERE
+        line
+        for line in map(tokens, statements)
+        if len(line) >= SHORTEST and not set(line) <= EVERYWHERE
     ]
 
 
@@ -113,7 +117,7 @@ def stands_in(line: list[str], texts: list[str]) -> bool:
     """Whether most of a line stands in one of the texts, in one stretch."""
     length = max(SHORTEST, math.ceil(SHOWN * len(line)))
     stretches = (line[i : i + length] for i in range(len(line) - length + 1))
-    telling = [" ".join(one) for one in stretches if not set(one) <= EVERYWHERE]
+    telling = [" ".join(part) for part in stretches if not set(part) <= EVERYWHERE]
     return any(f" {stretch} " in text for stretch in telling for text in texts)
 
 
@@ -123,10 +127,12 @@ def stands_in(line: list[str], texts: list[str]) -> bool:
 def test_the_exercise_stays_the_learners(day, name):
     """The lesson shows at most a quarter of the different lines that a learner has to write."""
     texts = [f" {' '.join(tokens(piece))} " for piece in pieces(day)]
-    asked = list({" ".join(line): line for line in lines(definition_text(day, name))}.values())
-    shown = [" ".join(line) for line in asked if stands_in(line, texts)]
-    allowed = max(len(asked) // 4, len(asked) >= 3)
-    assert len(shown) <= allowed, f"of {len(asked)} lines: {shown}"
+    telling_lines = list(
+        {" ".join(line): line for line in lines(definition_text(day, name))}.values()
+    )
+    shown = [" ".join(line) for line in telling_lines if stands_in(line, texts)]
+    allowed = max(len(telling_lines) // 4, len(telling_lines) >= 3)
+    assert len(shown) <= allowed, f"of {len(telling_lines)} lines: {shown}"
 
 
 SAYS_NOTHING = ("dim", "size")  # that every tensor has them gives nothing away
@@ -135,15 +141,15 @@ SAYS_NOTHING = ("dim", "size")  # that every tensor has them gives nothing away
 def calls(code: ast.AST) -> set[str]:
     """What some code calls, by the last part of its name."""
     called = (node.func for node in ast.walk(code) if isinstance(node, ast.Call))
-    return {ast.unparse(one).rpartition(".")[2] for one in called}
+    return {ast.unparse(function).rpartition(".")[2] for function in called}
 
 
 def untold(day: Day) -> set[str]:
     """What the reference of a day calls and neither its stubs nor the equations of its lesson name."""
     code = (definition_text(day, name) for name in day.exercises)
-    told = re.findall(r"\w+", stub_text(day) + " ".join(re.findall(r"\$[^$]+\$", prose(day))))
-    return set().union(*(calls(ast.parse(one)) for one in code)) - {
-        *told,
+    words = re.findall(r"\w+", stub_text(day) + " ".join(re.findall(r"\$[^$]+\$", prose(day))))
+    return set().union(*(calls(ast.parse(definition)) for definition in code)) - {
+        *words,
         *dir(builtins),
         *SAYS_NOTHING,
     }
@@ -156,7 +162,7 @@ def test_the_idea_does_not_name_the_calls(number):
     cells = [cell for cell in notebook(day).cells if cell.cell_type == "code"]
     begins = next(n for n, cell in enumerate(notebook(day).cells) if "act-2" in tags(cell))
     before = [cell for cell in notebook(day).cells[:begins] if cell in cells]
-    visible = [one.source for one in before if not one.metadata.get("jupyter")]
+    visible = [shown_cell.source for shown_cell in before if not shown_cell.metadata.get("jupyter")]
     shown = calls(ast.parse("\n".join(visible)))
     for cell in cells:
         shown |= set(re.findall(r"(\w+)\(", " ".join(comments(cell.source))))
@@ -170,7 +176,7 @@ def tags(cell: nbformat.NotebookNode) -> list[str]:
 
 def comments(code: str) -> list[str]:
     read = tokenize.generate_tokens(io.StringIO(code).readline)
-    return [one.string for one in read if one.type == token.COMMENT]
+    return [comment.string for comment in read if comment.type == token.COMMENT]
 
 
 # --- What every lesson has ------------------------------------------------------------------------
@@ -179,8 +185,10 @@ def comments(code: str) -> list[str]:
 @pytest.mark.parametrize("day", WRITTEN, ids=lambda day: day.stem)
 def test_you_are_here(day):
     """The drawing of the whole, with this day's part lit, is among the first cells, as it is drawn today."""
-    drawn = f"transformer(day={day.number})"
-    [cell] = [one for one in notebook(day).cells[:5] if one.source.strip() == drawn]
+    call = f"transformer(day={day.number})"
+    [cell] = [
+        candidate for candidate in notebook(day).cells[:5] if candidate.source.strip() == call
+    ]
     [output] = cell.outputs
     assert "".join(output.data["image/svg+xml"]) == transformer(day.number).svg, "make notebooks"
 
@@ -210,7 +218,7 @@ def test_answers_are_folded():
         ([head, fold, question], "no folded answer follows"),
         ([head, "## Further: three", "## The exercise"], "stands between"),
     ):
-        assert [fault in one for one in faults_of_form(cells)] == [True]
+        assert [fault in message for message in faults_of_form(cells)] == [True]
 
 
 def test_the_time_of_a_lesson(monkeypatch, tmp_path):
@@ -265,7 +273,7 @@ def test_the_acts_of_a_lesson(monkeypatch):
         ([*right, new_markdown_cell("## Before you write it")], "it has a part"),
         ([*right, *5 * [new_markdown_cell("**Predict first.** 1?")]], "it has 5 predictions"),
     ):
-        assert [fault in one for one in acts.faults_of_acts(DAYS[0], cells)] == [True]
+        assert [fault in message for message in acts.faults_of_acts(DAYS[0], cells)] == [True]
     assert "add 2 to IN_ACTS" in next(acts.faults_of_acts(DAYS[1], right))
 
 
@@ -273,7 +281,7 @@ def test_the_acts_of_a_lesson(monkeypatch):
 def test_answers_are_numbers(day):
     """What an experiment shows is said in numbers: a bare truth tells nobody how near it was."""
     for cell in notebook(day).cells:
-        printed = "".join(one.get("text", "") for one in cell.get("outputs", []))
+        printed = "".join(output.get("text", "") for output in cell.get("outputs", []))
         assert not re.search(r"[:?] (True|False)$", printed, re.M), printed
 
 
@@ -283,7 +291,7 @@ def test_it_reads_from_top_to_bottom(day):
     cells = notebook(day).cells
     assert all(cell.source.strip() for cell in cells)
     counts = [cell.execution_count for cell in cells if cell.cell_type == "code"]
-    assert all(one < other for one, other in pairwise(counts))
+    assert all(earlier < other for earlier, other in pairwise(counts))
     for note in re.findall(r"\]\((\.\./paper_notes/[^)#]+)", prose(day)):
         assert (day.lesson.parent / note).exists()
 
@@ -336,7 +344,7 @@ def test_habits_of_language(page):
     texts = [page.read_text(encoding="utf-8")]
     if page.suffix == ".ipynb":
         texts = [
-            "".join(one["source"]) for one in raw_cells(page) if one["cell_type"] == "markdown"
+            "".join(raw["source"]) for raw in raw_cells(page) if raw["cell_type"] == "markdown"
         ]
     text = " ".join(" ".join(texts).split())
     for how, habit in HABITS.items():
@@ -371,7 +379,7 @@ def tried(cells: list[nbformat.NotebookNode]) -> list[nbformat.NotebookNode]:
     defined before."""
     code = [altered(cell, {}) for cell in cells if cell.cell_type == "code"]
     runs = []
-    for change in [one for cell in cells for one in cell.metadata.get("change", ())]:
+    for change in [entry for cell in cells for entry in cell.metadata.get("change", ())]:
         again = [altered(cell, change) for cell in code]
         first = next(n for n, cell in enumerate(again) if cell.source != code[n].source)
         runs.append((first, again[first:]))

@@ -29,13 +29,13 @@ def printed_on(day, answers, monkeypatch):
         kernel_manager_class=PortlessKernelManager,
         resources={"metadata": {"path": str(day.lesson.parent)}},
     ).execute()
-    outputs = (one for cell in notebook.cells for one in cell.get("outputs", ()))
-    return "".join(one.get("text", "") for one in outputs)
+    outputs = (output for cell in notebook.cells for output in cell.get("outputs", ()))
+    return "".join(output.get("text", "") for output in outputs)
 
 
 def written(day):
     """The reference's answer to a day."""
-    return import_lines(day) + "\n\n".join(definition_text(day, one) for one in day.exercises)
+    return import_lines(day) + "\n\n".join(definition_text(day, name) for name in day.exercises)
 
 
 def raising(day):

@@ -20,7 +20,7 @@ def three_frames():
 
 def shown(svg, at):
     """The words that show in a frame, as the style has it; `at` None is when nothing moves."""
-    seen = set()
+    visible = set()
     for kind, word in re.findall(r'<g(?: class="([\w-]+)")?>\s*<text[^>]*>([a-z]+)</text>', svg):
         if kind and at is None:
             [state] = re.findall(rf"\.{kind}{{visibility:(\w+)", svg)
@@ -30,8 +30,8 @@ def shown(svg, at):
         else:
             state = "visible"
         if state == "visible":
-            seen.add(word)
-    return seen
+            visible.add(word)
+    return visible
 
 
 def test_each_frame_has_its_own():

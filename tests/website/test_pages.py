@@ -92,10 +92,10 @@ def test_what_has_no_picture_needs_none():
     assert alternative_text(new_code_cell("1 + 1")) == ""
 
 
-@pytest.mark.parametrize("one", DAYS, ids=lambda one: one.stem)
-def test_no_heading_begins_inside_the_fold(one):
+@pytest.mark.parametrize("day", DAYS, ids=lambda day: day.stem)
+def test_no_heading_begins_inside_the_fold(day):
     """Its section would end after the fold, and take the rest of the page with it."""
-    cells = lesson_page(one).cells
+    cells = lesson_page(day).cells
     [start] = [
         i for i, cell in enumerate(cells) if cell.source.startswith('<details class="answer">')
     ]
@@ -104,10 +104,10 @@ def test_no_heading_begins_inside_the_fold(one):
     assert cells[-1].source == "</details>"
 
 
-@pytest.mark.parametrize("one", DAYS, ids=lambda one: one.stem)
-def test_what_is_to_be_predicted_is_folded(one):
+@pytest.mark.parametrize("day", DAYS, ids=lambda day: day.stem)
+def test_what_is_to_be_predicted_is_folded(day):
     """The answer, and what the cells before it print; imports too. No comment is for a tool."""
-    cells = lesson_page(one).cells
+    cells = lesson_page(day).cells
     answers = [i for i, cell in enumerate(cells) if cell.source.startswith(ANSWER)]
     assert answers
     for i in answers:
@@ -130,13 +130,13 @@ def _links(repository: str) -> str:
 
 
 def test_a_lesson_opens_elsewhere_once_the_address_is_known():
-    unknown, known = _links(""), _links("ada/course")
-    for html in (unknown, known):
+    unknown, published = _links(""), _links("ada/course")
+    for html in (unknown, published):
         assert 'href="../lessons/day01_softmax.ipynb" download' in html
         assert 'href="../exercises/day01_softmax.py" download' in html
     assert "colab" not in unknown
-    assert "github/ada/course/blob/colab/lessons/day01_softmax.ipynb" in known
-    assert "codespaces.new/ada/course" in known
+    assert "github/ada/course/blob/colab/lessons/day01_softmax.ipynb" in published
+    assert "codespaces.new/ada/course" in published
 
 
 def test_an_address_that_is_none_is_refused(monkeypatch):
@@ -148,21 +148,21 @@ def test_an_address_that_is_none_is_refused(monkeypatch):
 def test_readme_says_where_the_course_is_published():
     text = README.read_text(encoding="utf-8")
     assert with_address(text, address()) == text
-    known = with_address(text, "https://ada.github.io/course/")
+    published = with_address(text, "https://ada.github.io/course/")
     for line in (
         "**[Read the course as a site](https://ada.github.io/course/)**",
         "git clone https://github.com/ada/course transformers && cd transformers",
     ):
-        assert line in known.splitlines()
+        assert line in published.splitlines()
     for link in (
         "https://codespaces.new/ada/course",
         "https://colab.research.google.com/github/ada/course/blob/colab/lessons/day01_softmax.ipynb",
     ):
-        assert f"]({link})" in known
-    elsewhere = with_address(known, "https://course.example.org/")
+        assert f"]({link})" in published
+    elsewhere = with_address(published, "https://course.example.org/")
     assert "(https://course.example.org/)" in elsewhere and "/ada" not in elsewhere
     assert "git clone <this repository> transformers" in elsewhere
-    assert with_address(known, "") == with_address(text, "")
+    assert with_address(published, "") == with_address(text, "")
 
 
 @pytest.mark.parametrize(

@@ -13,9 +13,9 @@ from website.readme_pictures import PICTURES, pictures
 @pytest.mark.slow
 def test_no_picture_is_out_of_date():
     """`make pictures` would change nothing."""
-    drawn = pictures()
-    assert {path.name for path in PICTURES.iterdir()} == set(drawn)
-    old = [name for name, svg in drawn.items() if (PICTURES / name).read_text("utf-8") != svg]
+    current = pictures()
+    assert {path.name for path in PICTURES.iterdir()} == set(current)
+    old = [name for name, svg in current.items() if (PICTURES / name).read_text("utf-8") != svg]
     assert old == [], "make pictures"
 
 
@@ -24,9 +24,13 @@ def test_every_day_is_somewhere(day):
     """Its parts are lit, its title stands there, and what it says it shows can be parsed."""
     drawing = transformer(day)
     root = ET.fromstring(drawing.svg)
-    lit = [one for one in root.iter() if one.get("fill") == "white" and one.get("font-weight")]
+    lit = [
+        element
+        for element in root.iter()
+        if element.get("fill") == "white" and element.get("font-weight")
+    ]
     assert len(lit) == sum(day in block.days for block in BLOCKS) > 0
-    assert any(BY_NUMBER[day].title in (one.text or "") for one in root.iter())
+    assert any(BY_NUMBER[day].title in (element.text or "") for element in root.iter())
 
 
 def test_no_place_for_it():
@@ -36,10 +40,14 @@ def test_no_place_for_it():
 
 def test_blocks_do_not_overlap():
     """Each block lies alone, and inside the drawing."""
-    for one, other in combinations(BLOCKS, 2):
-        apart_across = one.x + one.width <= other.x or other.x + other.width <= one.x
-        apart_down = one.y + one.height <= other.y or other.y + other.height <= one.y
-        assert apart_across or apart_down, (one.label, other.label)
+    for left_block, other in combinations(BLOCKS, 2):
+        apart_across = (
+            left_block.x + left_block.width <= other.x or other.x + other.width <= left_block.x
+        )
+        apart_down = (
+            left_block.y + left_block.height <= other.y or other.y + other.height <= left_block.y
+        )
+        assert apart_across or apart_down, (left_block.label, other.label)
     for box in FRAMES + BLOCKS:
         assert box.x >= 0 and box.y >= 0
         assert box.x + box.width <= WIDTH and box.y + box.height <= HEIGHT

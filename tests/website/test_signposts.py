@@ -29,8 +29,8 @@ def places(root):
 
 def test_every_sign_leads_to_its_day():
     """And tells a mouse, and whoever has it read out, which day that is."""
-    links = [one for one in LINKED.iter(f"{SVG}a") if one.get("class") == "sign"]
-    days = [int(one.find(f"{SVG}text").text) for one in links]
+    links = [element for element in LINKED.iter(f"{SVG}a") if element.get("class") == "sign"]
+    days = [int(sign.find(f"{SVG}text").text) for sign in links]
     assert set(days) == {day.number for day in DAYS}
     for day, link in zip(days, links, strict=True):
         assert link.get("href") == f"days/{day}.html?a&b"
@@ -39,11 +39,11 @@ def test_every_sign_leads_to_its_day():
 
 def test_every_block_leads_to_its_first_sign():
     """By mouse or finger alone: the sign itself is there for a keyboard."""
-    links = [one for one in LINKED.iter(f"{SVG}a") if one.get("aria-hidden")]
-    assert [one.get("href") for one in links] == [
+    links = [element for element in LINKED.iter(f"{SVG}a") if element.get("aria-hidden")]
+    assert [link.get("href") for link in links] == [
         f"days/{signs(block)[0]}.html?a&b" for block in BLOCKS
     ]
-    assert all(one.get("tabindex") == "-1" for one in links)
+    assert all(link.get("tabindex") == "-1" for link in links)
 
 
 @pytest.mark.parametrize("box", FRAMES + BLOCKS, ids=lambda box: box.label)
@@ -55,10 +55,10 @@ def test_a_part_has_days_of_its_own(box):
 
 def test_signs_are_apart():
     """A finger meets one of them: they are 24 wide, and none lies on another."""
-    drawn = list(places(LINKED))
+    positions = list(places(LINKED))
     assert SIGN >= 24
-    for place, (_, x, y) in enumerate(drawn):
-        for _, other_x, other_y in drawn[:place]:
+    for index, (_, x, y) in enumerate(positions):
+        for _, other_x, other_y in positions[:index]:
             assert abs(x - other_x) >= PITCH or abs(y - other_y) >= SIGN
 
 
@@ -71,10 +71,10 @@ def test_the_picture_is_the_page_without_links():
 def test_what_replaces_what():
     """Every day after the paper, at the parts where its sign stands."""
     table = replacements()
-    assert [one.day for one in table] == list(INSTEAD)
-    assert [one.idea for one in table] == list(INSTEAD.values())
+    assert [entry.day for entry in table] == list(INSTEAD)
+    assert [entry.idea for entry in table] == list(INSTEAD.values())
     labels = {box.label for box in FRAMES + BLOCKS}
-    assert all(one.parts and set(one.parts) <= labels for one in table)
-    parts = {one.day: one.parts for one in table}
+    assert all(entry.parts and set(entry.parts) <= labels for entry in table)
+    parts = {entry.day: entry.parts for entry in table}
     assert parts[27] == parts[29] == parts[30] == ("scores: q · k / √d_k", "+ positional encoding")
     assert parts[28] == ("add & norm", "feed-forward")

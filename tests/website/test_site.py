@@ -97,13 +97,13 @@ def test_every_internal_link_leads_somewhere(site, texts):
 
 
 def test_no_page_needs_anything_from_elsewhere(texts):
-    asked = {
+    requested = {
         link
         for text in texts.values()
         for element, link in REFERENCE.findall(text)
         if element != "a" and urlsplit(link).netloc
     }
-    assert not asked
+    assert not requested
 
 
 # The theme lets keyboards reach what scrolls some time after the window has another width.
@@ -145,29 +145,29 @@ def test_answers_and_hints_are_folded_and_fit_when_they_are_not(chromium, addres
         hints = page.locator("summary", has_text=re.compile("^Hint "))
         assert not code.is_visible()
         assert hints.count() == sum(map(len, read_hints(DAYS[12]).values()))
-        last_hint, fold = (one.bounding_box()["y"] for one in (hints.last, answer))
+        last_hint, fold = (element.bounding_box()["y"] for element in (hints.last, answer))
         assert last_hint < fold
         answer.locator("summary").first.click()
         assert code.is_visible()
         page.set_viewport_size({"width": PHONE, "height": 844})
         page.evaluate("document.querySelectorAll('details').forEach((fold) => (fold.open = true))")
         for _ in range(PATIENCE // 500):  # until the theme lets keyboards reach what scrolls
-            if not (found := barriers(page)):
+            if not (found_barriers := barriers(page)):
                 break
             page.wait_for_timeout(500)
-        assert not found
+        assert not found_barriers
         assert not sticks_out(page)
 
 
-@pytest.mark.parametrize("one", DAYS, ids=lambda one: one.stem)
-def test_a_lesson_ends_with_its_answer_folded(site, one):
-    text = (site / "lessons" / f"{one.stem}.html").read_text(encoding="utf-8")
+@pytest.mark.parametrize("day", DAYS, ids=lambda day: day.stem)
+def test_a_lesson_ends_with_its_answer_folded(site, day):
+    text = (site / "lessons" / f"{day.stem}.html").read_text(encoding="utf-8")
     _, fold, answer = text.partition('<details class="answer">')
     assert fold
     assert (
         '<div class="prev-next' in answer.partition("</article>")[2]
     )  # nothing ate the page's end
-    for exercise in one.exercises:
+    for exercise in day.exercises:
         defined = re.compile(rf'<span class="(?:nf|nc)">{exercise}</span>')
         assert defined.search(answer)
     assert "<details open" not in text
@@ -195,13 +195,13 @@ def test_the_search_finds_a_word(chromium, address):
 def test_the_search_without_a_server(chromium, site):
     """It begins with the day's lesson, survives a typo, and shows the place."""
     with visit(chromium, (site / "search.html").as_uri(), PHONE) as (page, faults):
-        for asked, day in FIRST.items():
-            page.goto(f"{(site / 'search.html').as_uri()}?q={asked.replace(' ', '+')}")
+        for words, day in FIRST.items():
+            page.goto(f"{(site / 'search.html').as_uri()}?q={words.replace(' ', '+')}")
             first = page.locator("#search-results li > a").first
             sync_api.expect(first).to_have_attribute("href", re.compile(f"lessons/day{day}_"))
         page.goto(f"{(site / 'search.html').as_uri()}?q=temprature")
-        found = page.locator("#search-results li", has=page.locator('a[href*="day24_sampling"]'))
-        assert "temperature" in found.locator(".context").first.inner_text()
+        results = page.locator("#search-results li", has=page.locator('a[href*="day24_sampling"]'))
+        assert "temperature" in results.locator(".context").first.inner_text()
         assert "Shown instead: temperature" in page.locator("#search-results").inner_text()
         assert not sticks_out(page)
         assert not faults
