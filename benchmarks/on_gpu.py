@@ -2,13 +2,13 @@
 
     python benchmarks/on_gpu.py                    nine minutes on this machine's GPU
     python benchmarks/on_gpu.py --nanogpt DIR      also nanoGPT's model; DIR has its model.py
-    python benchmarks/on_gpu.py --dry              every part at toy size on the CPU, to find mistakes
+    python benchmarks/on_gpu.py --dry              every section at toy size on the CPU, to find mistakes
 
-The parts run in the order of `PARTS`, the most telling first, and share the time that is left by weight.
-When a part ends, its rows are in on_gpu.jsonl and on_gpu.md in the folder `--out`. Kill the command at any
-time: the next one runs what is missing for this card, torch and code; parts that failed or were skipped come
-last. Nothing is downloaded: Tiny Shakespeare must be in the cache or in `--data-dir`. What needs a package
-that is not installed is skipped, and its row names the package.
+The sections run in the order of `SECTIONS`, the most telling first, and share the remaining time by weight.
+When a section ends, its rows are in on_gpu.jsonl and on_gpu.md in the folder `--out`. Kill the command at
+any time: the next one runs what is missing for this card, torch and code; sections that failed or were
+skipped come last. Nothing is downloaded: Tiny Shakespeare must be in the cache or in `--data-dir`. What needs
+a package that is not installed is skipped, and its row names the package.
 
 Times are medians of five rounds in which the contenders alternate, between CUDA events, after a warm-up.
 Memory is PyTorch's peak during one call, beyond what is allocated before. MFU, model FLOPs utilization, is
@@ -44,18 +44,20 @@ from torch import Tensor
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # where the course is not installed
 
 import frame
-import parts
+import sections
 from frame import Row
-from parts import Here, Part
+from sections import BenchContext, Section
 
-# A part imports what it measures itself: where a package is missing, it alone is skipped.
+# A section imports what it measures itself: where a package is missing, it alone is skipped.
 
 Act = Callable[[], Any]
 SILENT = Console(quiet=True)
 
 
-def beside(acts: Mapping[str, Act], here: Here, tokens: int = 0, flops: float = 0.0) -> list[Row]:
-    """Return a row for each contender, in the time of this part."""
+def beside(
+    acts: Mapping[str, Act], here: BenchContext, tokens: int = 0, flops: float = 0.0
+) -> list[Row]:
+    """Return a row for each contender, in the time of this section."""
     return frame.beside(acts, here.device, here.seconds, tokens, flops)
 
 
@@ -69,7 +71,7 @@ def skipped(name: str, why: str = "the package is not installed") -> Row:
     return {"what": name, "note": f"skipped: {why}"}
 
 
-def agree(acts: Mapping[str, Callable[[], Tensor]], here: Here) -> None:
+def agree(acts: Mapping[str, Callable[[], Tensor]], here: BenchContext) -> None:
     """Assert that all contenders compute what the first does, up to rounding."""
     tolerance = here.size(0.03, 1e-4)
     with torch.no_grad():
@@ -78,10 +80,10 @@ def agree(acts: Mapping[str, Callable[[], Tensor]], here: Here) -> None:
         torch.testing.assert_close(other, expected, rtol=tolerance, atol=tolerance)
 
 
-# --- The parts ------------------------------------------------------------------------------------
+# --- The sections ---------------------------------------------------------------------------------
 
 
-def correctness(here: Here) -> list[Row]:
+def correctness(here: BenchContext) -> list[Row]:
     """Run the checks on CUDA, in a process of their own, as long as there is time."""
     command = [sys.executable, "-m", "pytest", "tests/course/test_cuda.py", "-q", "--tb=line"]
     environment = os.environ | {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}  # the plugins take seconds
@@ -92,7 +94,12 @@ def correctness(here: Here) -> list[Row]:
         command += ["-p", "xdist", "-n", str(min(8, frame.cores()))]
     stopped, most = "", here.seconds or None
     try:
-        kind = {"cwd": parts.ROOT, "env": environment, "stdout": subprocess.PIPE, "timeout": most}
+        kind = {
+            "cwd": sections.ROOT,
+            "env": environment,
+            "stdout": subprocess.PIPE,
+            "timeout": most,
+        }
         output = subprocess.run(command, check=False, **kind).stdout
     except subprocess.TimeoutExpired as error:
         stopped, output = "; stopped: no time left", error.stdout or b""
@@ -107,7 +114,7 @@ def correctness(here: Here) -> list[Row]:
     return [{"what": "tests/course/test_cuda.py", "note": "; ".join([summary, *failed])}]
 
 
-def paces(trainer: Any, acts: Mapping[str, Act], here: Here) -> list[Row]:
+def paces(trainer: Any, acts: Mapping[str, Act], here: BenchContext) -> list[Row]:
     """Return a row for each contender that trains a model of the trainer's sizes."""
     chosen, tokens = trainer.settings, trainer.settings.batch * trainer.settings.context
     positions = chosen.context * chosen.d_model if chosen.model == "gpt" else 0
@@ -116,7 +123,7 @@ def paces(trainer: Any, acts: Mapping[str, Act], here: Here) -> list[Row]:
     return [row | {"parameters": trainer.size} for row in rows]
 
 
-def gpt2(here: Here) -> list[Row]:
+def gpt2(here: BenchContext) -> list[Row]:
     """Train GPT-2 124M with our trainer, and nanoGPT's model with the steps of its train.py."""
     from trainers import nanogpt_step, trained
 
@@ -126,7 +133,7 @@ def gpt2(here: Here) -> list[Row]:
     return paces(trainer, {"ours": step, **theirs}, here)
 
 
-def small_model(here: Here) -> list[Row]:
+def small_model(here: BenchContext) -> list[Row]:
     """Train the model of 2.5 million parameters for Shakespeare's characters."""
     from trainers import trained
 
@@ -135,7 +142,7 @@ def small_model(here: Here) -> list[Row]:
     return paces(trainer, {"ours": step}, here)
 
 
-def attention_at(length: int, here: Here) -> list[Row]:
+def attention_at(length: int, here: BenchContext) -> list[Row]:
     """Compare causal attention at a length, 16,384 tokens in all: forward, then both passes."""
     from implementation import attention, subsequent_mask
     from variants.flash import flash_attention
@@ -165,7 +172,7 @@ def attention_at(length: int, here: Here) -> list[Row]:
     return rows + beside(both, half, flops=3.5 * flops)
 
 
-def decoding(batch: int, here: Here) -> list[Row]:
+def decoding(batch: int, here: BenchContext) -> list[Row]:
     """Generate greedily with random weights of SmolLM2-135M's size, after a prompt of 32 tokens."""
     from variants.kv_cache import generate_cached
     from variants.llama import LLaMA, LLaMAConfig
@@ -187,7 +194,7 @@ def in_transformers(ours: Any, prompt: Tensor, new: int) -> Act:
     """Return an act that generates with the same weights in `transformers`."""
     from transformers import LlamaConfig, LlamaForCausalLM
 
-    from training.using.hugging_face_folder import llama_settings
+    from training.inference.hugging_face_folder import llama_settings
     from variants.hugging_face import llama_published
 
     with prompt.device:
@@ -199,7 +206,7 @@ def in_transformers(ours: Any, prompt: Tensor, new: int) -> Act:
     return lambda: theirs.generate(prompt, attention_mask=mask, **options)
 
 
-def shakespeare(here: Here) -> list[Row]:
+def shakespeare(here: BenchContext) -> list[Row]:
     """Train training/configs/shakespeare_gpu.yaml, and report its best loss on the whole last tenth."""
     from trainers import of_shakespeare
 
@@ -210,7 +217,7 @@ def shakespeare(here: Here) -> list[Row]:
     from training.loop.training_loop import Trainer
 
     chosen = of_shakespeare(settings.load(settings.CONFIGS / "shakespeare_gpu.yaml"), here)
-    run = Run(here.out / f"shakespeare-{parts.code()}")  # a killed run resumes
+    run = Run(here.out / f"shakespeare-{sections.code()}")  # a killed run resumes
     run = run if run.config.exists() else Run.begin(run.folder, chosen)
     trainer = Trainer(chosen, tasks.load(chosen, SILENT), run, ProcessContext(here.device))
     trainer.train(None)
@@ -219,22 +226,22 @@ def shakespeare(here: Here) -> list[Row]:
 
 
 TRITON = "Triton: at most 2.00 × the time of PyTorch's kernel"
-PARTS = [
-    Part("Checks on CUDA", correctness, 110, "0 failed"),
-    Part("GPT-2 124M, training", gpt2, 90, "MFU at least 45% on an H100"),
-    Part("2.5M parameters, training", small_model, 30, "at least 1,000,000 tokens/s"),
+SECTIONS = [
+    Section("Checks on CUDA", correctness, 110, "0 failed"),
+    Section("GPT-2 124M, training", gpt2, 90, "MFU at least 45% on an H100"),
+    Section("2.5M parameters, training", small_model, 30, "at least 1,000,000 tokens/s"),
     *(
-        Part(f"Attention, {length:,} tokens", partial(attention_at, length), 10, TRITON)
+        Section(f"Attention, {length:,} tokens", partial(attention_at, length), 10, TRITON)
         for length in (1024, 2048, 4096, 8192, 16384)
     ),
-    Part("SmolLM2-135M, decoding, batch 1", partial(decoding, 1), 25),
-    Part("SmolLM2-135M, decoding, batch 64", partial(decoding, 64), 25),
-    Part("Shakespeare, loss", shakespeare, 130, "at most 1.45", least=100),
+    Section("SmolLM2-135M, decoding, batch 1", partial(decoding, 1), 25),
+    Section("SmolLM2-135M, decoding, batch 64", partial(decoding, 64), 25),
+    Section("Shakespeare, loss", shakespeare, 130, "at most 1.45", least=100),
 ]
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Measure. Exit 1 if a part failed."""
+    """Measure. Exit 1 if a section failed."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -251,8 +258,8 @@ def main(arguments: list[str] | None = None) -> None:
     args.out.mkdir(parents=True, exist_ok=True)
     torch.manual_seed(0)
     device = torch.device("cpu" if args.dry else "cuda")
-    here = Here(device, args.dry, args.out, args.nanogpt, args.data_dir)
-    fine = parts.run(PARTS, here, args.out / "on_gpu.jsonl", 60 * args.minutes)
+    here = BenchContext(device, args.dry, args.out, args.nanogpt, args.data_dir)
+    fine = sections.run(SECTIONS, here, args.out / "on_gpu.jsonl", 60 * args.minutes)
     sys.exit(0 if fine else 1)
 
 

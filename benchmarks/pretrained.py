@@ -33,9 +33,9 @@ import torch
 
 from training.data.downloads import cache
 from training.data.wheels import SMOLLM2
+from training.inference.hugging_face_folder import _llama
 from training.models.model_folder import TOKENIZER, TOKENIZER_CONFIG
 from training.models.pretrained import Pretrained
-from training.using.hugging_face_folder import _llama
 from variants.hugging_face import llama_published
 
 OURS, THEIRS = "Pretrained.load", "transformers"

@@ -1,4 +1,4 @@
-"""What the training parts of `on_gpu.py` train, at full size or as a toy."""
+"""What the training sections of `on_gpu.py` train, at full size or as a toy."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from parts import Here, Skipped
 from rich.console import Console
+from sections import BenchContext, Skipped
 from torch import nn
 
 from training import settings
@@ -46,11 +46,11 @@ class RandomTokens:
 
 
 def trained(
-    config: str, changes: Mapping[str, Any], vocabulary: int, here: Here
+    config: str, changes: Mapping[str, Any], vocabulary: int, here: BenchContext
 ) -> tuple[Trainer, Act]:
     """Return a trainer of random tokens with a shipped config, and an act that takes one of its steps."""
-    chosen = settings.load(settings.CONFIGS / f"{config}.yaml").but(changes)
-    chosen = chosen.but(here.size({}, TOY | {"precision": "fp32"}))
+    chosen = settings.load(settings.CONFIGS / f"{config}.yaml").replace(changes)
+    chosen = chosen.replace(here.size({}, TOY | {"precision": "fp32"}))
     task: Any = RandomTokens(vocabulary, chosen.batch, chosen.context)
     nowhere = Run(Path(tempfile.gettempdir()) / "no run")  # a step writes nothing
     trainer = Trainer(chosen, task, nowhere, ProcessContext(here.device))
@@ -58,7 +58,7 @@ def trained(
     return trainer, lambda: trainer.step(next(batches), Window())
 
 
-def nanogpt_step(here: Here, trainer: Trainer) -> Act:
+def nanogpt_step(here: BenchContext, trainer: Trainer) -> Act:
     """Return a training step of nanoGPT's model of the trainer's sizes, on the trainer's batches."""
     spec: Any = importlib.util.spec_from_file_location("nanogpt", here.nanogpt / "model.py")
     nanogpt = sys.modules["nanogpt"] = importlib.util.module_from_spec(spec)
@@ -85,13 +85,13 @@ def nanogpt_step(here: Here, trainer: Trainer) -> Act:
     return step
 
 
-def of_shakespeare(chosen: Settings, here: Here) -> Settings:
+def of_shakespeare(chosen: Settings, here: BenchContext) -> Settings:
     """Return settings with Tiny Shakespeare, which is not downloaded; at toy size with this file's text."""
     if here.dry:
-        return chosen.but(TOY | {"task": "text", "data": __file__, "steps": 2})
+        return chosen.replace(TOY | {"task": "text", "data": __file__, "steps": 2})
 
     def refuse(*_: Any) -> None:
         raise Skipped(f"{TINY_SHAKESPEARE.name} is not in the cache or in --data-dir DIR")
 
     find(TINY_SHAKESPEARE, here.data_dir, Console(quiet=True), refuse)
-    return chosen.but({"data_dir": str(here.data_dir or "")})
+    return chosen.replace({"data_dir": str(here.data_dir or "")})

@@ -193,7 +193,7 @@ def assemble(
     The llama reads Shakespeare, is quantized and exported, and generates text.
     The reasoner learns to add: pretraining, instruction tuning, and reinforcement learning.
     """
-    from course.desk.standing import failing
+    from course.desk.progress import failing
 
     if model is not Graduate.llama and (data_dir or steps):
         raise typer.BadParameter("--data-dir and --steps are for llama")

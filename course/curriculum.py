@@ -74,16 +74,16 @@ class Day:
 
 
 @dataclass(frozen=True)
-class Part:
+class CoursePart:
     """A part of the course with days of one kind."""
 
     title: str
     days: tuple[Day, ...]
 
 
-def _part(title: str, reference: str | None, *days: tuple[int, str, str, str, str]) -> Part:
+def _part(title: str, reference: str | None, *days: tuple[int, str, str, str, str]) -> CoursePart:
     """A part from rows of (number, topic, title, exercises, references unless the part has one)."""
-    return Part(
+    return CoursePart(
         title,
         tuple(
             Day(number, topic, name, tuple(exercises.split()), tuple((reference or files).split()))
@@ -92,7 +92,7 @@ def _part(title: str, reference: str | None, *days: tuple[int, str, str, str, st
     )
 
 
-PARTS = (
+COURSE_PARTS = (
     _part(
         "Attention in NumPy",
         "numpy_reference.py",
@@ -269,7 +269,7 @@ PARTS = (
     ),
 )
 
-DAYS = tuple(day for part in PARTS for day in part.days)
+DAYS = tuple(day for part in COURSE_PARTS for day in part.days)
 BY_NUMBER = {day.number: day for day in DAYS}
 LAST_DAY = DAYS[-1].number
 

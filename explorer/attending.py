@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from html import escape
 
-from training.using.inference import AttentionMap
+from training.inference.trained_model import AttentionMap
 
 FAINTEST = 0.01  # weight that is drawn
 MAX_NAMED_TOKENS = 3  # tokens looked at that a row names in words

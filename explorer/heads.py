@@ -22,7 +22,7 @@ with app.setup:
     from explorer.board import HeadBoard
     from explorer.charts import cells
     from explorer.shipped_model import ENCODER, AttentionLayer, Head, Losses, Trained
-    from training.using.inference import AttentionMap
+    from training.inference.trained_model import AttentionMap
 
     SENTENCE = "The red car is old, but it is not clean."
     MAX_TOKENS = 24  # tokens of a sentence, and those of its translation that are drawn

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from implementation import Batch, MultiHeadedAttention
 from training.data.vocabulary import END, PAD, START
-from training.using.inference import AttentionMap, Model
+from training.inference.trained_model import AttentionMap, TrainedModel
 
 FOLDER = Path(__file__).with_name("model")
 ENCODER, PAST, SOURCE = "encoder self-attention", "decoder self-attention", "cross-attention"
@@ -48,7 +48,7 @@ class Trained:
     """The model, to be asked with some of its heads switched off. Not for two threads at once."""
 
     def __init__(self) -> None:
-        self._using = Model.load(FOLDER, "cpu")
+        self._using = TrainedModel.load(FOLDER, "cpu")
         self.attentions = dict(_attentions(self._using.model))
 
     @property
@@ -112,7 +112,7 @@ class Trained:
 
 
 def _attentions(model: Any) -> Iterator[tuple[AttentionLayer, MultiHeadedAttention]]:
-    """Every attention sublayer of an encoder-decoder, in the order of `Model.attention`."""
+    """Every attention sublayer of an encoder-decoder, in the order of `TrainedModel.attention`."""
     for number, layer in enumerate(model.encoder.layers, 1):
         yield AttentionLayer(ENCODER, number), layer.self_attn
     for number, layer in enumerate(model.decoder.layers, 1):

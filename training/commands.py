@@ -253,7 +253,7 @@ def translate(
     """Run a trained encoder-decoder on a text: translate, add or sort it."""
     program: Program = context.obj
     with program.refusals():
-        from training.using import answering  # torch takes a second to import
+        from training.inference import answering  # torch takes a second to import
 
         answering.translate(program, run, text, beam, device)
 
@@ -308,7 +308,7 @@ def generate(
     program: Program = context.obj
     with program.refusals():
         from training.generation.generate import Sampling
-        from training.using import answering  # torch takes a second to import
+        from training.inference import answering  # torch takes a second to import
 
         drawing = Sampling(temperature, top_k, top_p, seed, min_p, repetition_penalty)
         if stop and not all(stop):
@@ -380,7 +380,7 @@ def chat(
     program: Program = context.obj
     with program.refusals():
         from training.generation.generate import Sampling
-        from training.using import answering  # torch takes a second to import
+        from training.inference import answering  # torch takes a second to import
 
         drawing = Sampling(temperature, top_k, top_p, seed, min_p, repetition_penalty)
         if (run is None) == (pretrained is None):
@@ -407,7 +407,7 @@ def evaluate(
     """Evaluate a trained model on an entire held-out split."""
     program: Program = context.obj
     with program.refusals():
-        from training.using import answering  # torch takes a second to import
+        from training.inference import answering  # torch takes a second to import
 
         answering.evaluate(program, run, split, beam, as_json, device, data_dir)
 
@@ -428,7 +428,7 @@ def attention(
     """Draw what every layer and head of a trained model attends to."""
     program: Program = context.obj
     with program.refusals():
-        from training.using import answering  # torch takes a second to import
+        from training.inference import answering  # torch takes a second to import
 
         answering.attention(program, run, text, out, device)
 
@@ -452,7 +452,7 @@ def compare(
     """Compare runs: curves, settings that differ, losses at equal steps, tokens and time."""
     program: Program = context.obj
     with program.refusals():
-        from training.using import compare  # Matplotlib takes a second to import
+        from training.inference import compare  # Matplotlib takes a second to import
 
         compare.compare(program, runs, out, as_json)
 
@@ -472,7 +472,7 @@ def quantize(
     """Quantize a trained model to int8, and measure what that changes."""
     program: Program = context.obj
     with program.refusals():
-        from training.using import export  # torch takes a second to import
+        from training.inference import export  # torch takes a second to import
 
         export.quantize(program, run, out, device, data_dir)
 
@@ -494,7 +494,7 @@ def export(
     """Export a trained language model to ONNX, and measure it, or to a folder for transformers."""
     program: Program = context.obj
     with program.refusals():
-        from training.using import export  # torch takes a second to import
+        from training.inference import export  # torch takes a second to import
 
         if (onnx is None) == (hugging_face is None):
             raise Refused("course export takes exactly one of --onnx FILE and --hugging-face DIR")

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import math
+import multiprocessing
 import os
+import threading
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 
 QUOTA = Path("/sys/fs/cgroup/cpu.max")  # of a container (cgroup v2): microseconds, and of how many
@@ -23,3 +26,15 @@ def cores() -> int:
 def under_torchrun() -> bool:
     """Whether `torchrun` has started this process."""
     return "TORCHELASTIC_RUN_ID" in os.environ
+
+
+def end_with_parent() -> None:
+    """End this process as soon as the one that started it with `multiprocessing` has ended."""
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        threading.Thread(target=_exit_after, args=(parent,), daemon=True).start()
+
+
+def _exit_after(parent: BaseProcess) -> None:
+    parent.join()
+    os._exit(1)

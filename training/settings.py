@@ -189,7 +189,7 @@ class Settings:
         """Whether the task trains a language model (rather than a sequence-to-sequence model)."""
         return self.task in OF_LANGUAGE
 
-    def but(self, changes: Mapping[str, Any]) -> Settings:
+    def replace(self, changes: Mapping[str, Any]) -> Settings:
         """Return the settings with these changes."""
         return replace(self, **changes)
 

@@ -250,7 +250,7 @@ class T5(nn.Module):
         # 1. Compute the bias, once for all layers: look up the bucket of each key − query, with separate
         #    buckets for both directions; move the heads to the front. −∞ where the mask forbids a key.
         bias = self._bias(self.encoder_bias, src.size(1), bidirectional=True)  # (1, h, S, S)
-        bias = _hidden("src_mask", src_mask, src.size(0), bias)  # (1|B, h, S, S)
+        bias = _masked_bias("src_mask", src_mask, src.size(0), bias)  # (1|B, h, S, S)
         # 2. Look up the tokens, without a factor; apply dropout, the stack, and dropout again.
         return self.dropout(self.encoder(self.dropout(self.embed(src)), bias))  # (B, S, d_model)
 
@@ -265,12 +265,12 @@ class T5(nn.Module):
         # 1. Compute the bias of the self-attention, from the decoder's table and for one direction: −∞ where
         #    the mask forbids a key, and at every key after the query, with any mask.
         bias = self._bias(self.decoder_bias, tgt.size(1), bidirectional=False)  # (1, h, T, T)
-        bias = _hidden("tgt_mask", tgt_mask, tgt.size(0), bias)  # (1|B, h, T, T)
+        bias = _masked_bias("tgt_mask", tgt_mask, tgt.size(0), bias)  # (1|B, h, T, T)
         earlier = subsequent_mask(tgt.size(1)).to(tgt.device)  # (1, T, T)
         bias = torch.where(earlier, bias, -math.inf)  # (1|B, h, T, T)
         # 2. The bias of the cross-attention is 0, or −∞ where the source's mask forbids a key.
         src_bias = bias.new_zeros(1, 1, 1, memory.size(1))  # (1, 1, 1, S)
-        src_bias = _hidden("src_mask", src_mask, tgt.size(0), src_bias)  # (1|B, 1, 1, S)
+        src_bias = _masked_bias("src_mask", src_mask, tgt.size(0), src_bias)  # (1|B, 1, 1, S)
         # 3. Look up the tokens; apply dropout, the stack, and dropout again, as in the encoder.
         x = self.dropout(self.embed(tgt))  # (B, T, d_model)
         return self.dropout(self.decoder(x, memory, src_bias, bias))  # (B, T, d_model)
@@ -304,7 +304,7 @@ class T5(nn.Module):
         return table(buckets).permute(2, 0, 1).unsqueeze(0)  # (1, h, T, T)
 
 
-def _hidden(name: str, mask: Tensor | None, rows: int, bias: Tensor) -> Tensor:
+def _masked_bias(name: str, mask: Tensor | None, rows: int, bias: Tensor) -> Tensor:
     """Return the bias with −∞ where the mask forbids a key."""
     if mask is None:
         return bias

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import nbformat
 
-from course.curriculum import BY_NUMBER, DAYS, LAST_DAY, PARTS, ROOT, module_of
+from course.curriculum import BY_NUMBER, COURSE_PARTS, DAYS, LAST_DAY, ROOT, module_of
 from course.references.lessons import hours, times
 from course.references.stubs import stub_text
 from explorer.topics import STILLS, TOPICS
@@ -136,8 +136,8 @@ def _replaced() -> str:
 
 def _lessons() -> str:
     """The days in their parts, as README has them in its table."""
-    parts = [f"# Lessons\n\n{len(DAYS)} days in {len(PARTS)} parts. {hours()}"]
-    for number, part in enumerate(PARTS, 1):
+    parts = [f"# Lessons\n\n{len(DAYS)} days in {len(COURSE_PARTS)} parts. {hours()}"]
+    for number, part in enumerate(COURSE_PARTS, 1):
         rows = [
             f"| {day.number} | [{day.title}]({day.stem}.ipynb) | {times(day).in_short} | "
             f"{' '.join(f'`{name}`' for name in day.exercises)} |"

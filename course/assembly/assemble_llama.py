@@ -49,10 +49,10 @@ def assemble_llama(
         console.print(graduation.warning(wrong))
     with program.refusals():
         from training.generation.generate import Sampling
+        from training.inference import answering, export  # torch takes a second to import
         from training.launch import options, start  # torch takes a second to import
         from training.models.onnx_models import MISSING, installed
         from training.settings import CONFIGS
-        from training.using import answering, export  # torch takes a second to import
 
         def begin(what: str) -> None:
             console.print(Rule(Text(what, "bold"), align="left", style="quiet"))

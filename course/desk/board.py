@@ -10,7 +10,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from course.curriculum import DAYS, PARTS, Day, Part
+from course.curriculum import COURSE_PARTS, DAYS, CoursePart, Day
 from course.judging.results import DayResult
 from course.references.lessons import times
 from course.terminal.display import MARKS, safe
@@ -20,7 +20,7 @@ UNFINISHED = ("failed", "error", "in_progress")
 
 def board(results: dict[int, DayResult], to: Console) -> RenderableType:
     """Show the days by part, which of them pass, which is next, and where the last failure was."""
-    numbered = [(n, part) for n, part in enumerate(PARTS, 1) if _ready(part.days)]
+    numbered = [(n, part) for n, part in enumerate(COURSE_PARTS, 1) if _ready(part.days)]
     parts = [_part(number, part, results) for number, part in numbered]
     days = next(table for table in _arrangements(parts) if _fits(table, to))
     above, below = _headline(results, to.width), (_legend(), "", *_next_steps(results))
@@ -74,7 +74,7 @@ def _headline(results: dict[int, DayResult], width: int) -> RenderableType:
     return Group(title, bar)
 
 
-def _folded(number: int, part: Part, results: dict[int, DayResult]) -> Text:
+def _folded(number: int, part: CoursePart, results: dict[int, DayResult]) -> Text:
     """A part in a line, where the screen is too short for its days."""
     days = _ready(part.days)
     passed = sum(_status(day, results) in ("passed", "watertight") for day in days)
@@ -82,7 +82,7 @@ def _folded(number: int, part: Part, results: dict[int, DayResult]) -> Text:
     return Text.assemble((f"     {number} · {part.title}", "bold"), (count, "quiet"))
 
 
-def _part(number: int, part: Part, results: dict[int, DayResult]) -> Table:
+def _part(number: int, part: CoursePart, results: dict[int, DayResult]) -> Table:
     table = Table.grid(padding=(0, 1))
     table.add_column(width=1)
     table.add_column(justify="right", width=2)
@@ -179,7 +179,7 @@ def board_svg(results: dict[int, DayResult]) -> str:
     elements = [f'<text class="title" x="{MARGIN}" y="34">Transformers from scratch</text>']
     elements.append(f'<text x="{MARGIN}" y="56">{summary}</text>')
     y = 84
-    for number, part in enumerate(PARTS, 1):
+    for number, part in enumerate(COURSE_PARTS, 1):
         if not (days := _ready(part.days)):
             continue
         title = escape(f"{number} · {part.title}")

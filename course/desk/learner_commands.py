@@ -28,7 +28,7 @@ from course.desk.board import board as board_
 from course.desk.board import board_svg
 from course.desk.hints import give_back, next_hint
 from course.desk.jupyter import JupyterFailed, serve
-from course.desk.standing import all_results, next_day
+from course.desk.progress import all_results, next_day
 from course.desk.state import belongs_on_board, keep_result, kept_result, passed_days
 from course.desk.verdicts import LOOKING, diagnoses, outcome_of, verdict
 from course.desk.verdicts import case as case_

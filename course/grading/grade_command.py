@@ -199,10 +199,10 @@ def grade(
     except KeyboardInterrupt:
         console.print("Stopped. Finished grades are kept: the same command resumes from here.")
         raise typer.Exit(1) from None
-    failed = _print_summary(console, out, graded.results())
+    failed = _print_summary(console, out, graded.results)
     _print_returned(console, returned)
     _print_unclear(console, run.sources)
-    _print_unused(console, files, graded.results())
+    _print_unused(console, files, graded.results)
     _print_missing(console, members, run.sources)
     _print_unknown(console, points.policy, members, run.sources)
     if gone:

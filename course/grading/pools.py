@@ -9,9 +9,7 @@ from __future__ import annotations
 import contextlib
 import multiprocessing
 import multiprocessing.connection
-import os
 import signal
-import threading
 from collections.abc import Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
@@ -21,7 +19,7 @@ import psutil
 
 from course.grading.job import grade_as_json
 from course.workers.limits import MAX_MEMORY
-from training.cores import cores
+from training.cores import cores, end_with_parent
 
 
 class WorkerDied(Exception):
@@ -78,14 +76,7 @@ class ProcessPool:
 def _prepare() -> None:
     """In a new process: Ctrl-C is the parent's to handle, and without a parent there is no work."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    threading.Thread(target=_end_with_parent, daemon=True).start()
-
-
-def _end_with_parent() -> None:
-    parent = multiprocessing.parent_process()
-    assert parent is not None
-    multiprocessing.connection.wait([parent.sentinel])
-    os._exit(1)
+    end_with_parent()
 
 
 class DaskPool:

@@ -7,7 +7,7 @@ import json
 import math
 import secrets
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -89,15 +89,16 @@ class ClassRun:
         Returns:
             the data of the reports, and the zips of pages to hand back.
         """
+        results = list(self.results())
         graded = GradedClass(
-            self.results,
+            results,
             self.weights,
             self.plan.seed,
             self.plan.device,
             datetime.now(UTC),
-            [*lacking, *self._unusual()],
-            alike(self.results, self.weights.days),
-            like_what_is_given(self.results, self.weights.days),
+            [*lacking, *self._unusual(results)],
+            alike(results, self.weights.days),
+            like_what_is_given(results, self.weights.days),
             {
                 source.learner: SystemDownload(source.system, source.back, source.unclear)
                 for source in self.sources
@@ -106,10 +107,10 @@ class ClassRun:
         )
         return graded, write_reports(self.folder, graded)
 
-    def _unusual(self) -> list[str]:
+    def _unusual(self, results: Iterable[LearnerResult]) -> list[str]:
         """Return which days were graded otherwise than planned, a sentence each."""
         sentences: dict[str, None] = {}
-        for result in self.results():
+        for result in results:
             for day in result.days:
                 if "fault" in day:
                     sentences[f"Day {day['day']} was not graded for some: {day['fault']}."] = None

@@ -17,7 +17,7 @@ from __future__ import annotations
 import functools
 import math
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -52,15 +52,15 @@ MIN_COMMON_PRINTS = 20  # in common on all such days: one line can be written in
 MIN_IDENTICAL_PRINTS = 10  # in code that is the same to the names
 
 
-def alike(results: Callable[[], Iterator[LearnerResult]], days: list[Day]) -> list[Alike]:
+def alike(results: Iterable[LearnerResult], days: list[Day]) -> list[Alike]:
     """The groups of submissions that stand out, the most alike first.
 
     Args:
-        results: goes through the class once more, always in the same order.
+        results: the learners' results.
         days: the days that were graded.
     """
     names, files = [], defaultdict(list)
-    for result in results():
+    for result in results:
         names.append(result.learner)
         for day in days:
             files[day.number].append(_file(result, day))
@@ -160,11 +160,9 @@ def _shared(rows: list[Array]) -> tuple[Array, Array]:
 # --- What the course gives ------------------------------------------------------------------------
 
 
-def like_what_is_given(
-    results: Callable[[], Iterator[LearnerResult]], days: list[Day]
-) -> list[Given]:
+def like_what_is_given(results: Iterable[LearnerResult], days: list[Day]) -> list[Given]:
     """The submissions that are the worked solution or the stub, or nearly; the first before the others."""
-    matches = [match for result in results() for match in _like_given(result, days)]
+    matches = [match for result in results for match in _like_given(result, days)]
     return sorted(matches, key=lambda match: (match.what != SOLUTION, -match.share, match.learner))
 
 

@@ -10,7 +10,7 @@ import marshal
 import zlib
 from collections.abc import Collection
 
-from course.curriculum import DAYS, PARTS, ROOT, Day, day_of_definition, module_of
+from course.curriculum import COURSE_PARTS, DAYS, ROOT, Day, day_of_definition, module_of
 from course.references import editions
 from course.references.imports import Redacted, RedactedReference
 from course.references.text import Reference, reference, without
@@ -32,7 +32,7 @@ def _needed(day: Day) -> set[str]:
     """The reference files of a day and of those before it in its part, and those that its checks or these
     import."""
     by_module = {module_of(file): file for other in DAYS for file in _files(other)}
-    [part] = [part for part in PARTS if day in part.days]
+    [part] = [part for part in COURSE_PARTS if day in part.days]
     needed: set[str] = set()
     waiting = [file for other in part.days if other.number <= day.number for file in _files(other)]
     if day.checks.exists():

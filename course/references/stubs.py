@@ -24,7 +24,7 @@ from course.references.text import (
     span,
 )
 
-PARTS = "\nWhat is imported from them below:\n"
+IMPORTED = "\nWhat is imported from them below:\n"
 ERRORS = (
     "`Raises` lists what the reference refuses; no check tests that your code refuses it too.\n"
 )
@@ -53,7 +53,7 @@ def stub_text(day: Day) -> str:
     if any(re.search(r"^ +Raises:$", text, re.MULTILINE) for text in bodies):
         head += ERRORS
     parts = "\n".join(map(_folded, _earlier_parts(day)))
-    head += f'{PARTS}\n{textwrap.indent(parts, "    ")}\n"""\n' if parts else '"""\n'
+    head += f'{IMPORTED}\n{textwrap.indent(parts, "    ")}\n"""\n' if parts else '"""\n'
     imports = sorted_imports(import_lines(day, private=False))
     return "\n\n".join([f"{head}\n{imports}" if imports else head, *bodies])
 

@@ -167,7 +167,7 @@ def places_of(device: str, jobs: int | None) -> list[str]:
 def _located(cell: Cell, data_dir: Path | None) -> Cell:
     if data_dir is None:
         return cell
-    return replace(cell, settings=cell.settings.but({"data_dir": str(data_dir.resolve())}))
+    return replace(cell, settings=cell.settings.replace({"data_dir": str(data_dir.resolve())}))
 
 
 def _planned(

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import multiprocessing
-import os
 import queue
 import signal
 import threading
@@ -20,6 +19,7 @@ from pathlib import Path
 from laboratory.study.description import Cell
 from laboratory.study.results import CellResult
 from training.checkpoints import previous, write_whole
+from training.cores import end_with_parent
 from training.errors import Refused
 from training.loop.run_folder import Run
 
@@ -156,7 +156,7 @@ class _Worker:
 def _serve(pipe: Connection, device: str, threads: int) -> None:
     """Perform one cell after the other until the pipe closes."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent handles Ctrl-C
-    threading.Thread(target=_end_with_parent, daemon=True).start()
+    end_with_parent()
     import torch  # here: the process that starts others needs none
 
     from laboratory.running.cell import perform
@@ -176,10 +176,3 @@ def _serve(pipe: Connection, device: str, threads: int) -> None:
         except Exception as error:  # of a recipe or of the machine: the other cells are performed
             done = JobResult(job, None, f"{type(error).__name__}: {error}")
         pipe.send(done)
-
-
-def _end_with_parent() -> None:
-    parent = multiprocessing.parent_process()
-    if parent is not None:
-        parent.join()
-        os._exit(1)

@@ -8,7 +8,7 @@ baseline: pre
 twice: pre_twice                                    # one more: the baseline with twice the steps
 pairs: {post: none}                                 # compared with each other, besides the baseline
 variants:                                           # each changes some settings, or some of the recipe
-  pre: {normalised_by: layer}
+  pre: {normalized_by: layer}
   post: {norm: post}
 grid: {layers: [2, 6]}                              # every variant at every point
 leave_out: [{variant: post, layers: 6}]             # but for these
@@ -186,7 +186,7 @@ class Study:
             replace(
                 cell,
                 seed=seed,
-                settings=_faster(cell.settings.but({"seed": seed}), rate),
+                settings=_faster(cell.settings.replace({"seed": seed}), rate),
                 measures=(),
                 rate=rate,
             )
@@ -228,7 +228,7 @@ class Study:
 
 
 def _faster(settings: Settings, rate: float) -> Settings:
-    return settings.but({"factor": rate * settings.factor})
+    return settings.replace({"factor": rate * settings.factor})
 
 
 def names() -> list[str]:

@@ -138,7 +138,7 @@ def gated_width(recipe: Recipe, d_ff: int) -> int:
 
 
 def _norm(recipe: Recipe, d_model: int) -> nn.Module:
-    match recipe.normalised_by:
+    match recipe.normalized_by:
         case "layer":
             return LayerNorm(d_model, EPS)
         case "rms":

@@ -20,7 +20,7 @@ class Recipe:
         Refused: a value that is not allowed, or parts that are not meant for each other.
     """
 
-    normalised_by: str = among("layer", "rms", "group", "none", default="layer")
+    normalized_by: str = among("layer", "rms", "group", "none", default="layer")
     activation: str = among("relu", "gelu", "gelu_tanh", "mish", "swiglu", default="relu")
     positions: str = among("sinusoid", "learned", "t5", "rope", "alibi", "none", default="sinusoid")
     attention: str = among(
@@ -102,8 +102,8 @@ class Recipe:
             raise Refused(
                 f"groups must divide heads, got groups={self.groups}, heads={settings.heads}"
             )
-        if self.normalised_by == "group" and settings.d_model % GROUPS:
+        if self.normalized_by == "group" and settings.d_model % GROUPS:
             raise Refused(
-                f"normalised_by=group has {GROUPS} groups, which must divide d_model = "
+                f"normalized_by=group has {GROUPS} groups, which must divide d_model = "
                 f"{settings.d_model}"
             )

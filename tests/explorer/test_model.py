@@ -8,8 +8,8 @@ import pytest
 import torch
 
 from explorer.shipped_model import ENCODER, FOLDER, PAST, SOURCE, AttentionLayer, Head, Trained
+from training.inference.trained_model import TrainedModel
 from training.settings import CONFIGS, load
-from training.using.inference import Model
 
 MAX_BYTES = 2_000_000
 DIGEST = "b4cee3f6accd5ec9417136f3ee8b9831968a307159ad742430bf8650545175e2"
@@ -42,7 +42,7 @@ def test_it_is_what_its_config_makes() -> None:
 
 @pytest.mark.parametrize("beam", [1, 4])
 def test_it_translates(beam: int) -> None:
-    assert Model.load(FOLDER, "cpu").translate(list(RIGHT), beam) == list(RIGHT.values())
+    assert TrainedModel.load(FOLDER, "cpu").translate(list(RIGHT), beam) == list(RIGHT.values())
 
 
 def test_a_head_that_is_off_is_zero_before_the_output_projection(trained: Trained) -> None:
@@ -59,7 +59,7 @@ def test_a_head_that_is_off_is_zero_before_the_output_projection(trained: Traine
 
 
 def test_losses_are_those_of_the_reference(trained: Trained) -> None:
-    model = Model.load(FOLDER, "cpu")
+    model = TrainedModel.load(FOLDER, "cpu")
     source = torch.tensor([model.languages.source.encode(CAR)])
     target = torch.tensor([[1, *model.languages.target.encode(TRANSLATED), 2]])
     with torch.no_grad():

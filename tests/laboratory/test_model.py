@@ -28,9 +28,9 @@ LATE = {"positions": "none"}
 
 RECIPES = {
     "the paper's": {},
-    "rms": {"normalised_by": "rms"},
-    "group": {"normalised_by": "group"},
-    "no norm": {"normalised_by": "none"},
+    "rms": {"normalized_by": "rms"},
+    "group": {"normalized_by": "group"},
+    "no norm": {"normalized_by": "none"},
     "gelu": {"activation": "gelu"},
     "gelu by tanh": {"activation": "gelu_tanh"},
     "mish": {"activation": "mish"},
@@ -242,7 +242,7 @@ def test_it_is_llama():
     reference = LLaMA(config).double()
     for weight in reference.parameters():  # its start is nearly that of a model that says nothing
         nn.init.normal_(weight, std=0.3)
-    recipe = Recipe(normalised_by="rms", positions="rope", attention="grouped", groups=2, **SWIGLU)
+    recipe = Recipe(normalized_by="rms", positions="rope", attention="grouped", groups=2, **SWIGLU)
     model = build(recipe, settings, ALONE).double()
     weights = {
         name.replace("attention_norm", "sublayer.0.norm").replace(
@@ -350,12 +350,12 @@ def test_the_balance_is_the_weighted_sum_over_the_layers():
 
 
 def test_norms_stand_where_the_settings_say():
-    pre, post, none = made(), made(norm="post"), made({"normalised_by": "none"})
+    pre, post, none = made(), made(norm="post"), made({"normalized_by": "none"})
     assert isinstance(post.norm, nn.Identity)
     assert not isinstance(pre.norm, nn.Identity)
     assert count(pre) - count(post) == 2 * 16
     assert count(post) - count(none) == 2 * 2 * 2 * 16
-    assert count(pre) - count(made({"normalised_by": "rms"})) == (2 * 2 + 1) * 16
+    assert count(pre) - count(made({"normalized_by": "rms"})) == (2 * 2 + 1) * 16
 
 
 def test_two_mamba_blocks_stand_for_a_layer():
@@ -408,7 +408,7 @@ def test_recipes_that_are_none(recipe, words):
             {},
             "groups must divide heads, got groups=3, heads=4",
         ),
-        ({"normalised_by": "group"}, {"d_model": 18, "heads": 2}, "must divide d_model = 18"),
+        ({"normalized_by": "group"}, {"d_model": 18, "heads": 2}, "must divide d_model = 18"),
     ],
 )
 def test_sizes_that_do_not_go_with_a_recipe(recipe, changes, words):

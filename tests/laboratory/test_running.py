@@ -221,7 +221,7 @@ def test_two_at_once_are_one_too_many(small: Study, tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_a_cell_that_fails_is_named_and_the_others_are_kept(tmp_path: Path) -> None:
-    variants = {"narrow": {}, "odd": {"d_model": 6, "normalised_by": "group"}}
+    variants = {"narrow": {}, "odd": {"d_model": 6, "normalized_by": "group"}}
     settings = {**STUDY["settings"], "steps": 2}
     broken = description.of(
         {**STUDY, "settings": settings, "variants": variants}, "width", tmp_path / "study.yaml"
@@ -236,10 +236,10 @@ def test_a_digest_is_of_all_that_figures_depend_on(small: Study) -> None:
     cell, cpu = small.cells[0], torch.device("cpu")
     same = digests.digest_of(cell, "data", cpu, "AVX2")
     assert same == digests.digest_of(cell, "data", cpu, "AVX2")
-    elsewhere = dataclasses.replace(cell, settings=cell.settings.but({"data_dir": "elsewhere"}))
+    elsewhere = dataclasses.replace(cell, settings=cell.settings.replace({"data_dir": "elsewhere"}))
     assert same == digests.digest_of(elsewhere, "data", cpu, "AVX2")
     variations = [
-        dataclasses.replace(cell, settings=cell.settings.but({"factor": 2.0})),
+        dataclasses.replace(cell, settings=cell.settings.replace({"factor": 2.0})),
         dataclasses.replace(cell, recipe=dataclasses.replace(cell.recipe, positions="none")),
         dataclasses.replace(cell, measures=("cache",)),
     ]

@@ -35,7 +35,7 @@ def trained(folder: Path, changes: Sequence[str], context: ProcessContext) -> No
     """Train a case; write the losses of its steps to FOLDER/losses.json, its weights to FOLDER/weights."""
     changed = parse_changes(changes)
     task = "text" if "model" in changed else "copy"
-    settings = small(task, dropout=0.0, steps=50, batch=7).but(changed)
+    settings = small(task, dropout=0.0, steps=50, batch=7).replace(changed)
     run = Run(folder)
     if context.is_main and not run.config.exists():
         Run.begin(folder, settings)

@@ -12,9 +12,9 @@ from training.errors import Refused, TooLong
 from training.generation import chat_templates
 from training.generation.chat_templates import rendered
 from training.generation.generate import Sampling
+from training.inference.chat import ChatSession, converse
 from training.models.model_folder import TOKENIZER_CONFIG
 from training.models.pretrained import Pretrained
-from training.using.chat import ChatSession, converse
 
 HI = [{"role": "user", "content": "hi <b>"}]
 MARKS = {"bos_token": "<s>", "eos_token": "</s>"}

@@ -10,12 +10,12 @@ from typer.testing import CliRunner
 from course.cli import app
 from tests.training.conftest import CPU, POETRY, QUIET, small
 from training.data import tasks
+from training.inference import overlaid_curves
+from training.inference.compare import equal, interpolated
+from training.inference.curves import read, tokens_of_a_step
 from training.loop.monitor import Monitor, read_metrics
 from training.loop.run_folder import Run
 from training.loop.training_loop import Trainer
-from training.using import overlaid_curves
-from training.using.compare import equal, interpolated
-from training.using.curves import read, tokens_of_a_step
 
 RECORDS = "step,seconds,loss,perplexity,validation_loss,validation_perplexity,learning_rate,gradient_norm,"
 RECORDS += "tokens_per_second,memory_bytes,mfu\n"
@@ -40,8 +40,8 @@ def home(tmp_path_factory):
     (folder / "poem.txt").write_text(POETRY, encoding="utf-8")
     text = small("text", data=str(folder / "poem.txt"), context=16, steps=24, dropout=0.0)
     trained(folder / "post", text)
-    trained(folder / "pre", text.but({"norm": "pre", "seed": 3}))
-    trained(folder / "_short$", text.but({"steps": 15, "batch": 4, "accumulate": 3}))
+    trained(folder / "pre", text.replace({"norm": "pre", "seed": 3}))
+    trained(folder / "_short$", text.replace({"steps": 15, "batch": 4, "accumulate": 3}))
     trained(folder / "copy", small())
     return folder
 
@@ -186,12 +186,12 @@ def test_losses_of_other_data_are_said_not_to_be_comparable(course, home, tmp_pa
     poem = tmp_path / "poem.txt"
     poem.write_text(POETRY, encoding="utf-8")
     text = Run(home / "post").settings()
-    trained(tmp_path / "moved", text.but({"data": str(poem), "steps": 5}))
+    trained(tmp_path / "moved", text.replace({"data": str(poem), "steps": 5}))
     assert (
         "Not comparable" not in course("post", tmp_path / "moved").output
     )  # the same text elsewhere
     poem.write_text(POETRY.replace("green", "brown"), encoding="utf-8")
-    trained(tmp_path / "changed", text.but({"data": str(poem), "steps": 5}))
+    trained(tmp_path / "changed", text.replace({"data": str(poem), "steps": 5}))
     assert "Not comparable" in course("post", tmp_path / "changed").output
 
 

@@ -17,11 +17,11 @@ from training.checkpoints import read_weights
 from training.data.vocabulary import characters
 from training.errors import Refused
 from training.generation.generate import Sampling
+from training.inference import hugging_face_folder
+from training.inference.trained_model import TrainedModel
 from training.loop.run_folder import Run
 from training.models import onnx_models
 from training.models.pretrained import Pretrained
-from training.using import hugging_face_folder
-from training.using.inference import Model
 from variants.shipping import QuantizedLinear, dequantize
 
 LANGUAGES = ("paper", "gpt", "llama")
@@ -69,8 +69,8 @@ def trained(tmp_path_factory):
     return folder
 
 
-def loaded(path: Path) -> Model:
-    return Model.load(path, "cpu", provider)
+def loaded(path: Path) -> TrainedModel:
+    return TrainedModel.load(path, "cpu", provider)
 
 
 @pytest.fixture(scope="module")
@@ -291,7 +291,7 @@ def test_transformers_loads_what_is_exported(trained, kind, tmp_path, monkeypatc
     done = course("export", trained / kind, "--hugging-face", folder)
     assert done.exit_code == 0, done.output
     theirs = transformers.AutoModelForCausalLM.from_pretrained(folder)
-    ours = Model.load(trained / kind, "cpu", provider)
+    ours = TrainedModel.load(trained / kind, "cpu", provider)
     text = "7 green\nbottles"
     ids = ours.languages.target.encode(text)
     their_tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
@@ -303,7 +303,10 @@ def test_transformers_loads_what_is_exported(trained, kind, tmp_path, monkeypatc
     torch.testing.assert_close(got, expected, rtol=0, atol=1e-10)
     texts = [
         "".join(model.generate(text, 8, COLD))
-        for model in (Model.load(trained / kind, "cpu", provider), Pretrained.load(folder, "cpu"))
+        for model in (
+            TrainedModel.load(trained / kind, "cpu", provider),
+            Pretrained.load(folder, "cpu"),
+        )
     ]
     assert texts[0] == texts[1] != ""
 

@@ -20,6 +20,9 @@ from training.data.batches import Rows
 from training.data.vocabulary import Published, from_json
 from training.errors import Refused
 from training.generation.generate import Sampling
+from training.inference import hugging_face_folder
+from training.inference.evaluation import evaluate
+from training.inference.trained_model import TrainedModel
 from training.launch import pipeline
 from training.launch.options import RunRequest
 from training.loop.run_folder import Run
@@ -28,9 +31,6 @@ from training.models.finetuning import PROJECTIONS
 from training.models.gguf_file import FACTORS
 from training.models.pretrained import Pretrained
 from training.settings import CONFIGS, load
-from training.using import hugging_face_folder
-from training.using.evaluation import evaluate
-from training.using.inference import Model
 
 COLD = Sampling(temperature=0.0)
 PROMPT = "7 green bottles"
@@ -76,7 +76,7 @@ def request_for(sources, tmp_path):
                  "validate_every": 3, "save_every": 3, "fused": False}  # fmt: skip
         if changes.get("task") == "chat":
             usual["data"] = str(sources / "talks.jsonl")
-        settings = load(CONFIGS / "finetuning.yaml").but(usual | changes)
+        settings = load(CONFIGS / "finetuning.yaml").replace(usual | changes)
         return RunRequest(settings, tmp_path / f"run{next(numbers)}")
 
     return made
@@ -103,7 +103,7 @@ def trained(request):
 def test_without_a_learning_rate_it_is_the_published_model(request_for, sources, source, way):
     """Its weights to the bit; and it continues a text with the same one."""
     run = trained(request_for(source, factor=0.0, steps=1, **WAYS[way]))
-    ours, theirs = Model.load(run.folder, "cpu"), Pretrained.load(sources / source, "cpu")
+    ours, theirs = TrainedModel.load(run.folder, "cpu"), Pretrained.load(sources / source, "cpu")
     ids = torch.tensor([theirs.encode(PROMPT)])
     assert ids[0].tolist() == ours.languages.target.encode(PROMPT)
     weights = dict(theirs.model.named_parameters())
@@ -143,7 +143,7 @@ def test_merged_weights_have_the_loss_of_the_updates(request_for):
     updates = sum(update.numel() for update in loop.objective.parameters.values())
     assert loop.flops_per_token == 4 * loop.size + 2 * updates < 4.5 * loop.size
     loop.train(None)
-    model = Model.load(loop.run.folder, "cpu")
+    model = TrainedModel.load(loop.run.folder, "cpu")
     assert evaluate(model, loop.task, "validation").loss == pytest.approx(
         loop.progress.best, rel=1e-5
     )
@@ -151,7 +151,7 @@ def test_merged_weights_have_the_loss_of_the_updates(request_for):
 
 def test_a_tied_head_stays_the_embedding(request_for):
     run = trained(request_for("llama tied"))
-    model = Model.load(run.folder, "cpu").model
+    model = TrainedModel.load(run.folder, "cpu").model
     assert model.head.weight is model.embed.weight and "head.weight" not in read_weights(run.last)
 
 
@@ -225,7 +225,7 @@ def test_a_run_that_goes_on_ends_as_one_that_never_stopped(request_for, source, 
     going = trainer(request)
     folder = request.folder
     while not going.finished:
-        going.stop.asked = True
+        going.stop.signaled = True
         try:
             going.train(None)
         except Interrupted:
@@ -263,14 +263,14 @@ def test_the_command_fine_tunes_measures_and_goes_on(sources, course_here, tmp_p
 @pytest.mark.slow
 def test_it_is_quantized_and_written_as_onnx(request_for, course_here, tmp_path):
     run = trained(request_for("llama tied", lora=4))
-    expected = "".join(Model.load(run.folder, "cpu").generate(PROMPT, 8, COLD))
+    expected = "".join(TrainedModel.load(run.folder, "cpu").generate(PROMPT, 8, COLD))
     done = course_here("quantize", run.folder, "--out", "small")
     assert done.exit_code == 0, done.output
-    small = Model.load(tmp_path / "small", "cpu")
+    small = TrainedModel.load(tmp_path / "small", "cpu")
     assert small.model.head.quantized is small.model.embed.quantized
     done = course_here("export", run.folder, "--onnx", "model.onnx")
     assert done.exit_code == 0, done.output
-    assert "".join(Model.load(tmp_path / "model.onnx").generate(PROMPT, 8, COLD)) == expected
+    assert "".join(TrainedModel.load(tmp_path / "model.onnx").generate(PROMPT, 8, COLD)) == expected
 
 
 @pytest.mark.parametrize("source", SOURCES)
@@ -278,7 +278,7 @@ def test_it_is_exported_as_a_folder(request_for, source, tmp_path, monkeypatch):
     """transformers computes the same, and what the published folder had beside its weights is there."""
     transformers = pytest.importorskip("transformers")
     run = trained(request_for(source, lora=4, steps=20))
-    ours = Model.load(run.folder, "cpu")
+    ours = TrainedModel.load(run.folder, "cpu")
     hugging_face_folder.write(tmp_path / "folder", ours)
     ids = torch.tensor([ours.languages.target.encode(POETRY[:60])])
     theirs = transformers.AutoModelForCausalLM.from_pretrained(tmp_path / "folder")
@@ -297,9 +297,9 @@ def test_angles_that_transformers_has_no_name_for_are_not_exported(request_for, 
     file = tmp_path / "stretched.gguf"
     written_gguf(file, model=model, tensors=converted(model) | {FACTORS: factors})
     run = trained(request_for(file, lora=4))
-    assert "".join(Model.load(run.folder, "cpu").generate(PROMPT, 8, COLD))
+    assert "".join(TrainedModel.load(run.folder, "cpu").generate(PROMPT, 8, COLD))
     with pytest.raises(Refused, match="a configuration of transformers cannot say"):
-        hugging_face_folder.write(tmp_path / "folder", Model.load(run.folder, "cpu"))
+        hugging_face_folder.write(tmp_path / "folder", TrainedModel.load(run.folder, "cpu"))
 
 
 OWN_NORM = """
@@ -419,4 +419,4 @@ def test_a_base_that_is_damaged_is_refused(request_for):
     for body in ("{", "[]", '{"kind": "mamba"}', "null"):
         run.published.write_text(body)
         with pytest.raises(Refused, match=r"base\.json is damaged"):
-            Model.load(run.folder, "cpu")
+            TrainedModel.load(run.folder, "cpu")

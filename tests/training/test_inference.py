@@ -17,14 +17,14 @@ from training.data.vocabulary import END, START
 from training.errors import Refused
 from training.generation import generate
 from training.generation.generate import Sampling
+from training.inference import inference
+from training.inference.evaluation import evaluate
+from training.inference.plots import draw_attention, draw_curves
+from training.inference.trained_model import TrainedModel
 from training.launch.options import RunRequest
 from training.loop.monitor import Monitor
 from training.models.architectures import Objective
 from training.models.fused import FusedAttention
-from training.using import inference
-from training.using.evaluation import evaluate
-from training.using.inference import Model
-from training.using.plots import draw_attention, draw_curves
 
 COLD = Sampling(temperature=0)
 
@@ -67,7 +67,7 @@ def runs(tmp_path_factory):
 
 
 def model_of(runs, name):
-    return Model.load(runs[name][0].folder, "cpu")
+    return TrainedModel.load(runs[name][0].folder, "cpu")
 
 
 # --- From sequence to sequence --------------------------------------------------------------------
@@ -96,7 +96,7 @@ def test_answers_are_those_of_the_reference_s_decoding(runs, beam):
 
 def test_the_settings_length_penalty_is_the_usual_one(runs, monkeypatch):
     model, alphas = model_of(runs, "translation"), []
-    monkeypatch.setattr(model, "settings", model.settings.but({"length_penalty": 1.4}))
+    monkeypatch.setattr(model, "settings", model.settings.replace({"length_penalty": 1.4}))
     monkeypatch.setattr(
         inference,
         "beam_search",
@@ -198,7 +198,7 @@ def test_a_way_of_drawing_that_there_is_not_is_refused(how, words):
 @pytest.mark.parametrize("name", ["copy", "arithmetic", "translation", "text", "shakespeare"])
 def test_a_whole_split_is_measured(runs, name):
     run, task = runs[name]
-    model = Model.load(run.folder, "cpu")
+    model = TrainedModel.load(run.folder, "cpu")
     split = task.splits[-1]
     evaluation = evaluate(model, task, split)
     total = tokens = 0
@@ -225,7 +225,7 @@ def test_a_whole_split_is_measured(runs, name):
 def test_a_split_that_there_is_not_is_refused(runs):
     run, task = runs["text"]
     with pytest.raises(Refused, match="split must be one of validation for text, got 'test'"):
-        evaluate(Model.load(run.folder, "cpu"), task, "test")
+        evaluate(TrainedModel.load(run.folder, "cpu"), task, "test")
 
 
 # --- Attention, pictures --------------------------------------------------------------------------
@@ -317,7 +317,9 @@ def test_a_folder_moves_to_another_machine(runs, tmp_path):
     for name in ("config.yaml", "vocabulary.json", "best.safetensors"):
         (tmp_path / name).write_bytes((run.folder / name).read_bytes())
     texts = ["a sees k!", "b sees i!"]
-    assert Model.load(tmp_path).translate(texts) == model_of(runs, "translation").translate(texts)
+    assert TrainedModel.load(tmp_path).translate(texts) == model_of(runs, "translation").translate(
+        texts
+    )
 
 
 @pytest.mark.parametrize(
@@ -341,4 +343,4 @@ def test_a_folder_that_is_not_whole_is_refused(runs, tmp_path, name, body, words
     else:
         (tmp_path / name).write_bytes(body)
     with pytest.raises(Refused, match=words):
-        Model.load(tmp_path)
+        TrainedModel.load(tmp_path)

@@ -1,4 +1,4 @@
-"""`benchmarks/on_gpu.py`: every part at toy size on the CPU; what is done survives a kill."""
+"""`benchmarks/on_gpu.py`: every section at toy size on the CPU; what is done survives a kill."""
 
 import importlib
 import json
@@ -38,11 +38,11 @@ KILLED = """
 import sys, time
 from pathlib import Path
 sys.path[:0] = sys.argv[1:3]
-import torch, parts
-here = parts.Here(torch.device("cpu"), True, Path())
-each = [parts.Part("first", lambda here: [{"what": "", "ms": 1.0}], 1)]
-each += [parts.Part("second", lambda here: time.sleep(600), 1)]
-parts.run(each, here, Path(sys.argv[3]), 60)
+import torch, sections
+here = sections.BenchContext(torch.device("cpu"), True, Path())
+each = [sections.Section("first", lambda here: [{"what": "", "ms": 1.0}], 1)]
+each += [sections.Section("second", lambda here: time.sleep(600), 1)]
+sections.run(each, here, Path(sys.argv[3]), 60)
 """
 
 
@@ -52,17 +52,17 @@ def _importable(monkeypatch):
 
 
 @pytest.fixture
-def parts():
-    return importlib.import_module("parts")
+def sections():
+    return importlib.import_module("sections")
 
 
 @pytest.fixture
-def here(parts, tmp_path):
-    return parts.Here(torch.device("cpu"), True, tmp_path)
+def here(sections, tmp_path):
+    return sections.BenchContext(torch.device("cpu"), True, tmp_path)
 
 
 def kept(file):
-    """Return the status and the rows of each part in the file."""
+    """Return the status and the rows of each section in the file."""
     records = map(json.loads, file.read_text(encoding="utf-8").splitlines())
     return {record["part"]: (record["status"], record["rows"]) for record in records}
 
@@ -83,7 +83,7 @@ def test_every_part_runs_at_toy_size(tmp_path):
         on_gpu.main(["--dry", "--out", str(tmp_path), "--nanogpt", str(tmp_path)])
     by_part = kept(tmp_path / "on_gpu.jsonl")
     assert exited.value.code == 0, by_part
-    assert list(by_part) == [part.name for part in on_gpu.PARTS]
+    assert list(by_part) == [section.name for section in on_gpu.SECTIONS]
     assert {status for status, _ in by_part.values()} == {"done"}
     assert all(len(row) > 1 for _, rows in by_part.values() for row in rows)
     [checks] = by_part["Checks on CUDA"][1]
@@ -95,24 +95,24 @@ def test_every_part_runs_at_toy_size(tmp_path):
     assert all(f"\n| {name} | " in table for name in by_part)
 
 
-def test_what_was_done_before_a_kill_is_not_repeated(parts, here, tmp_path, monkeypatch):
+def test_what_was_done_before_a_kill_is_not_repeated(sections, here, tmp_path, monkeypatch):
     done, file = [], tmp_path / "kept.jsonl"
 
-    def part(name, measure=None):
-        return parts.Part(name, measure or (lambda _: [{"what": done.append(name) or ""}]), 1)
+    def section(name, measure=None):
+        return sections.Section(name, measure or (lambda _: [{"what": done.append(name) or ""}]), 1)
 
     with pytest.raises(KeyboardInterrupt):
-        parts.run([part("a"), part("b", stop), part("c")], here, file, 60)
+        sections.run([section("a"), section("b", stop), section("c")], here, file, 60)
     assert list(kept(file)) == done == ["a"]
-    assert parts.run([part("a"), part("b"), part("c")], here, file, 60)
+    assert sections.run([section("a"), section("b"), section("c")], here, file, 60)
     assert list(kept(file)) == done == ["a", "b", "c"]
-    monkeypatch.setattr(parts, "code", lambda: "changed")
-    assert parts.run([part("a")], here, file, 60)
+    monkeypatch.setattr(sections, "code", lambda: "changed")
+    assert sections.run([section("a")], here, file, 60)
     assert done == ["a", "b", "c", "a"] and file.with_suffix(".md").read_text().count("**") == 4
 
 
 @pytest.mark.slow
-def test_a_killed_process_leaves_what_was_done(parts, here, tmp_path):
+def test_a_killed_process_leaves_what_was_done(sections, here, tmp_path):
     file = tmp_path / "kept.jsonl"
     folders = str(ROOT), str(ROOT / "benchmarks")
     child = subprocess.Popen([sys.executable, "-c", KILLED, *folders, str(file)])
@@ -120,45 +120,51 @@ def test_a_killed_process_leaves_what_was_done(parts, here, tmp_path):
         time.sleep(0.05)
     child.send_signal(signal.SIGKILL)
     assert child.wait() == -signal.SIGKILL
-    second = [parts.Part("first", stop, 1), parts.Part("second", lambda _: [], 1)]
-    assert parts.run(second, here, file, 60)
+    second = [sections.Section("first", stop, 1), sections.Section("second", lambda _: [], 1)]
+    assert sections.run(second, here, file, 60)
     assert {name: status for name, (status, _) in kept(file).items()} == {
         "first": "done",
         "second": "done",
     }
 
 
-def test_an_exception_becomes_a_row_and_its_part_runs_again_at_the_end(parts, here, tmp_path):
+def test_an_exception_becomes_a_row_and_its_part_runs_again_at_the_end(sections, here, tmp_path):
     done, file = [], tmp_path / "kept.jsonl"
 
     def missing(here):
         import no_such_package  # noqa: F401
 
-    bad = [parts.Part("bad", fail, 1), parts.Part("missing", missing, 1)]
-    good = [parts.Part("good", lambda _: done.append("good") or [], 1)]
-    assert not parts.run([*bad, *good], here, file, 60)
+    bad = [sections.Section("bad", fail, 1), sections.Section("missing", missing, 1)]
+    good = [sections.Section("good", lambda _: done.append("good") or [], 1)]
+    assert not sections.run([*bad, *good], here, file, 60)
     assert done == ["good"]
     assert kept(file)["bad"] == ("failed", [{"what": "", "note": "ValueError: no such kernel"}])
     status, [row] = kept(file)["missing"]
     assert status == "skipped" and "'no_such_package'" in row["note"]
-    bad = [parts.Part(name, lambda _: done.append("bad") or [], 1) for name in ("bad", "missing")]
-    new = parts.Part("new", lambda _: done.append("new") or [], 1)
-    assert parts.run([*bad, new], here, file, 60)
+    bad = [
+        sections.Section(name, lambda _: done.append("bad") or [], 1) for name in ("bad", "missing")
+    ]
+    new = sections.Section("new", lambda _: done.append("new") or [], 1)
+    assert sections.run([*bad, new], here, file, 60)
     assert done == ["good", "new", "bad", "bad"]
 
 
-def test_parts_share_the_time_that_is_left(parts, tmp_path, capsys):
+def test_parts_share_the_time_that_is_left(sections, tmp_path, capsys):
     shares, file = [], tmp_path / "kept.jsonl"
-    here = parts.Here(torch.device("cpu"), False, tmp_path)
+    here = sections.BenchContext(torch.device("cpu"), False, tmp_path)
 
-    def part(name, weight, least=0.0):
-        return parts.Part(name, lambda here: shares.append(here.seconds) or [], weight, "", least)
+    def section(name, weight, least=0.0):
+        return sections.Section(
+            name, lambda here: shares.append(here.seconds) or [], weight, "", least
+        )
 
-    parts.run([part("long", 1, least=1001), part("a", 1), part("b", 2)], here, file, 1000)
+    sections.run(
+        [section("long", 1, least=1001), section("a", 1), section("b", 2)], here, file, 1000
+    )
     assert list(kept(file)) == ["a", "b"] and "long: no time left" in capsys.readouterr().out
     assert 300 < shares[0] < 1000 / 3 and 900 < shares[1] < 1000  # `a` took nothing of its third
     stopped = importlib.import_module("on_gpu").correctness(
-        parts.Here(torch.device("cpu"), True, tmp_path, seconds=0.01)
+        sections.BenchContext(torch.device("cpu"), True, tmp_path, seconds=0.01)
     )
     assert stopped[0]["note"] == "0 passed, 0 failed, 0 skipped; stopped: no time left"
 

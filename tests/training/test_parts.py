@@ -14,12 +14,12 @@ from tests.training.conftest import CPU, QUIET, small
 from training.data import tasks
 from training.data.vocabulary import Languages, Symbols
 from training.errors import Refused
+from training.inference.evaluation import evaluate
+from training.inference.trained_model import TrainedModel
 from training.loop.run_folder import Run
 from training.loop.training_loop import Trainer
 from training.models.architectures import build, put_weights, weights_of
 from training.models.parts import REFERENCES, parts_of
-from training.using.evaluation import evaluate
-from training.using.inference import Model
 from variants.gpt import GPT
 
 LOUD = """
@@ -143,11 +143,13 @@ def test_what_is_trained_is_what_is_measured_and_used(answers, tmp_path):
     trainer = begun(answers, tmp_path / "run", steps=30, validate_every=30)
     trainer.train(None)
     (answers / "day08_attention.py").write_text("gone", encoding="utf-8")
-    model = Model.load(trainer.run.folder, "cpu", runs)
+    model = TrainedModel.load(trainer.run.folder, "cpu", runs)
     evaluation = evaluate(model, trainer.task, "validation")
     assert evaluation.loss == pytest.approx(trainer.progress.best, rel=1e-6)
-    settings = trainer.settings.but({"answers": ""})
-    reference = Model(settings, model.languages, implementation_model(model), torch.device("cpu"))
+    settings = trainer.settings.replace({"answers": ""})
+    reference = TrainedModel(
+        settings, model.languages, implementation_model(model), torch.device("cpu")
+    )
     assert abs(evaluate(reference, trainer.task, "validation").loss - evaluation.loss) > 1e-4
 
 

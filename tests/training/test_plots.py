@@ -8,8 +8,8 @@ import torch
 from matplotlib.image import imread
 
 from training import checkpoints
-from training.using.inference import AttentionMap
-from training.using.plots import MAX_PIXELS, draw_attention, label
+from training.inference.plots import MAX_PIXELS, draw_attention, label
+from training.inference.trained_model import AttentionMap
 
 
 def attention(names, heads=2, title="layer 1"):

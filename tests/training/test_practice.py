@@ -20,12 +20,12 @@ from training.data import tasks
 from training.data.vocabulary import Languages
 from training.devices import ProcessContext
 from training.generation.generate import Sampling
+from training.inference.trained_model import TrainedModel
 from training.loop.monitor import Monitor
 from training.loop.run_folder import Run
 from training.loop.training_loop import Trainer
 from training.models.cached_decoding import CachedEncoderDecoder, reader
 from training.models.parts import REFERENCES
-from training.using.inference import Model
 from variants.shipping import quantize_model
 
 pytestmark = pytest.mark.skipif(
@@ -91,8 +91,8 @@ def test_a_run_is_used_there(trained, task):
     run = trained(task, {"model": "gpt"} if task == "text" else {}, "cpu").run
     results = []
     for device in ("cpu", "practice"):
-        model = Model.load(run.folder, device)
-        small_one = Model(
+        model = TrainedModel.load(run.folder, device)
+        small_one = TrainedModel(
             model.settings, model.languages, quantize_model(model.model), model.device, model.parts
         )
         for user in (model, small_one):

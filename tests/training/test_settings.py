@@ -92,7 +92,7 @@ LLAMA = {"task": "text", "smoothing": 0.0, "model": "llama", "dropout": 0.0}
 )
 def test_a_value_out_of_range_is_refused(changes, words):
     with pytest.raises(Refused, match=words):
-        small().but(changes)
+        small().replace(changes)
 
 
 @pytest.mark.parametrize(

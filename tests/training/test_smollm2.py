@@ -16,8 +16,8 @@ from tests.training.test_gguf_file import OTHERS, PARTS
 from training.data.downloads import cache
 from training.data.wheels import SMOLLM2
 from training.generation.generate import Sampling
+from training.inference.chat import ChatSession
 from training.models.pretrained import Pretrained
-from training.using.chat import ChatSession
 from variants.kv_cache import generate_cached
 from variants.sampling import generate
 
@@ -121,8 +121,8 @@ def test_it_splits_texts_as_transformers_does(ours, text):
 def test_it_answers_a_question_and_knows_what_was_said(ours):
     printed = []
     chat = ChatSession(ours, Sampling(temperature=0.0), 24, QUIET, printed.append)
-    chat.hear("What is the capital of France?")
+    chat.receive("What is the capital of France?")
     assert "Paris" in "".join(printed)
     first = len(printed)
-    chat.hear("Repeat the name of that city.")
+    chat.receive("Repeat the name of that city.")
     assert "Paris" in "".join(printed[first:])

@@ -265,7 +265,7 @@ def test_a_run_that_goes_on_ends_as_one_that_never_stopped(trainer, changes, poe
     loop = trainer(settings)
     folder = loop.run.folder
     while not loop.finished:  # stopped after every single step
-        loop.stop.asked = True
+        loop.stop.signaled = True
         try:
             monitored(loop)
         except Interrupted:
@@ -295,7 +295,7 @@ def test_a_parameter_without_a_gradient_is_no_obstacle_to_going_on(trainer, monk
     monkeypatch.setattr(Trainer, "build", with_one_more)
     settings = small(steps=8)
     loop = trainer(settings)
-    loop.stop.asked = True
+    loop.stop.signaled = True
     with pytest.raises(Interrupted):
         loop.train(None)
     again = trainer(settings, loop.run.folder)

@@ -84,14 +84,14 @@ def request_from(
     elif config or out or epochs or set(chosen) - {"steps"}:
         raise Refused("A resumed run keeps its settings: only --steps may change")
     else:
-        settings = _kept(task, resume).but(chosen)
+        settings = _kept(task, resume).replace(chosen)
         done = Run(resume).facts().get("progress", {"step": 0})["step"]
         if settings.steps < done:
             raise Refused(
                 f"{resume} has done {done} steps: --steps must be at least {done}, got {settings.steps}"
             )
     return RunRequest(
-        settings.but({"data_dir": str(data_dir.resolve())}) if data_dir else settings,
+        settings.replace({"data_dir": str(data_dir.resolve())}) if data_dir else settings,
         resume or out or _default_folder(task),
         resumed=resume is not None,
         epochs=epochs,
@@ -107,7 +107,7 @@ def _chosen(task: str, config: Path | None, changes: dict[str, Any]) -> Settings
     settings = load(config or shipped)
     if config is not None and settings.task != task:
         raise Refused(f"{config} must be for task {task!r}, got task {settings.task!r}")
-    settings = settings.but({"task": task, **changes})
+    settings = settings.replace({"task": task, **changes})
     if settings.pretrained and (theirs := sorted(OF_THE_PRETRAINED & set(changes))):
         raise Refused(f"{theirs[0]} is determined by the model in --from, and cannot be set")
     if (
@@ -119,11 +119,11 @@ def _chosen(task: str, config: Path | None, changes: dict[str, Any]) -> Settings
             "source and target are for corpora only: a file's pairs are read from left to right"
         )
     if settings.data and Path(settings.data).is_file() and settings.data not in LANGUAGES:
-        settings = settings.but({"data": str(Path(settings.data).resolve())})
+        settings = settings.replace({"data": str(Path(settings.data).resolve())})
     if settings.pretrained and Path(settings.pretrained).exists():
-        settings = settings.but({"pretrained": str(Path(settings.pretrained).resolve())})
+        settings = settings.replace({"pretrained": str(Path(settings.pretrained).resolve())})
     if settings.answers:
-        settings = settings.but({"answers": str(Path(settings.answers).resolve())})
+        settings = settings.replace({"answers": str(Path(settings.answers).resolve())})
     return _without_the_kernel(settings, changes.get("fused", "fused" in named(config or shipped)))
 
 
@@ -137,7 +137,7 @@ def _without_the_kernel(settings: Settings, asked_for: bool) -> Settings:
         return settings
     if asked_for and settings.fused:
         raise Refused("fused=true would not call your own attention: --set fused=false")
-    return settings.but({"fused": False})
+    return settings.replace({"fused": False})
 
 
 def _kept(task: str, folder: Path) -> Settings:

@@ -17,6 +17,9 @@ from training.data.conversations import Chat
 from training.data.tasks import Task, Translation
 from training.devices import ProcessContext
 from training.errors import Refused
+from training.inference.evaluation import Evaluation, evaluate
+from training.inference.plots import draw_attention, draw_curves
+from training.inference.trained_model import TrainedModel
 from training.launch.options import RunRequest
 from training.loop.checkpointer import Unsaved
 from training.loop.monitor import Monitor
@@ -24,14 +27,11 @@ from training.loop.run_folder import Run
 from training.loop.training_loop import Diverged, Interrupted, Trainer
 from training.models import finetuning
 from training.models.architectures import in_bytes, state_of, weights_of
-from training.models.base_model import Base, rope_of
+from training.models.base_model import PublishedConfig, rope_of
 from training.models.finetuning import Origin
 from training.models.parts import Parts, PartsProvider, parts_of
 from training.progress import waiting
 from training.settings import Settings
-from training.using.evaluation import Evaluation, evaluate
-from training.using.inference import Model
-from training.using.plots import draw_attention, draw_curves
 
 SHOWN = 24  # tokens in the attention plot of a language model
 
@@ -171,13 +171,15 @@ def _trained_before(folder: Path, provider: PartsProvider | None) -> Origin:
     Raises:
         Refused: the run has no weights yet, another kind of model, or quantized weights.
     """
-    model = Model.load(folder, "cpu", provider)
+    model = TrainedModel.load(folder, "cpu", provider)
     if model.settings.model == "paper" or in_bytes(state_of(model.model)):
         raise Refused(
             f"--from takes runs of a GPT-2 or a LLaMA (--set model=gpt, model=llama) in float32: {folder} is "
             f"a run of {model.settings.task} with model={model.settings.model}"
         )
-    base = model.base or Base(model.model.config, model.settings.model == "gpt", rope=rope_of(None))
+    base = model.base or PublishedConfig(
+        model.model.config, model.settings.model == "gpt", rope=rope_of(None)
+    )
     return Origin(base, weights_of(model.model), model.languages)
 
 
@@ -198,7 +200,7 @@ def _in_epochs(settings: Settings, task: Task, epochs: int) -> Settings:
         raise Refused(
             f"The task {settings.task} has no epochs, because its data is generated: use --steps"
         )
-    return settings.but({"steps": max(1, epochs * task.per_epoch // settings.accumulate)})
+    return settings.replace({"steps": max(1, epochs * task.per_epoch // settings.accumulate)})
 
 
 def _introduce(trainer: Trainer, console: Console) -> None:
@@ -231,7 +233,7 @@ def _introduce(trainer: Trainer, console: Console) -> None:
 
 def _measured(run: Run, task: Task, request: RunRequest, console: Console) -> Evaluation:
     """Evaluate the best model. A failing plot does not prevent the evaluation."""
-    model = Model.load(run.folder, request.device, request.provider)
+    model = TrainedModel.load(run.folder, request.device, request.provider)
     with _drawing(run.curves, console):
         draw_curves(run)
     with _drawing(run.attention, console):
@@ -251,7 +253,7 @@ def _drawing(path: Path, console: Console) -> Iterator[None]:
         console.print(Text(f"{path} could not be drawn: {why}", "yellow"), soft_wrap=True)
 
 
-def _example(model: Model, task: Task) -> str:
+def _example(model: TrainedModel, task: Task) -> str:
     """Return an input for the attention plot: a held-out source, or the beginning of a held-out text."""
     if model.settings.of_language:
         first = task.held_out("validation")[0].target[0]

@@ -18,6 +18,7 @@ from rich.text import Text
 from training.cores import under_torchrun
 from training.devices import ProcessContext
 from training.errors import AlreadyReported, Refused
+from training.inference.evaluation import as_table
 from training.launch import pipeline
 from training.launch.options import RunRequest
 from training.launch.pipeline import EvaluationInterrupted
@@ -26,7 +27,6 @@ from training.loop.checkpointer import Unsaved
 from training.loop.run_folder import Run
 from training.loop.training_loop import Diverged, Interrupted
 from training.program import INTERRUPTED, REFUSED, Program, follows
-from training.using.evaluation import as_table
 
 OUTCOME = "COURSE_OUTCOME"
 """The variable with the file to which the processes of a run write how it ended; beside it, `began` says that

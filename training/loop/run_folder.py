@@ -23,7 +23,7 @@ from training import settings as settings_
 from training.checkpoints import Damaged, draft_of, previous, read_state, write_whole
 from training.data.vocabulary import Languages, languages_from_json
 from training.errors import Refused
-from training.models.base_model import Base, base_from_json
+from training.models.base_model import PublishedConfig, base_from_json
 from training.models.parts import PartsProvider, needed
 from training.settings import Settings
 
@@ -179,7 +179,7 @@ class Run:
                 continue
         return {}
 
-    def keep_base(self, base: Base) -> None:
+    def keep_base(self, base: PublishedConfig) -> None:
         """Write the published model's config.
 
         Raises:
@@ -189,7 +189,7 @@ class Run:
             self.published, json.dumps(base.as_json(), ensure_ascii=False, indent=1).encode()
         )
 
-    def base(self) -> Base | None:
+    def base(self) -> PublishedConfig | None:
         """Read the published model's config; None without fine-tuning.
 
         Raises:

@@ -15,16 +15,16 @@ class StopSignal:
 
     def __init__(self, context: ProcessContext):
         self.context = context
-        self.asked = False
+        self.signaled = False
 
     @contextmanager
     def handle_signals(self) -> Iterator[None]:
         """Let Ctrl-C and SIGTERM finish and save the step; a second Ctrl-C stops at once."""
 
         def stop(number: int, frame: FrameType | None) -> None:
-            if self.asked and number == signal.SIGINT:
+            if self.signaled and number == signal.SIGINT:
                 raise KeyboardInterrupt
-            self.asked = True
+            self.signaled = True
 
         before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
         try:
@@ -36,5 +36,5 @@ class StopSignal:
     def requested(self) -> bool:
         """Whether any process was asked to stop."""
         if self.context.world_size == 1:
-            return self.asked
-        return self.context.total(self.asked)[0] > 0
+            return self.signaled
+        return self.context.total(self.signaled)[0] > 0

@@ -20,7 +20,7 @@ from torch.utils.checkpoint import checkpoint
 import implementation
 from training.data.vocabulary import PAD, Languages
 from training.errors import Refused
-from training.models.base_model import Base
+from training.models.base_model import PublishedConfig
 from training.models.fused import fuse
 from training.models.parts import REFERENCES, Parts
 from training.settings import Settings
@@ -64,7 +64,10 @@ class LanguageModel(nn.Module):
 
 
 def build(
-    settings: Settings, languages: Languages, parts: Parts | None = None, base: Base | None = None
+    settings: Settings,
+    languages: Languages,
+    parts: Parts | None = None,
+    base: PublishedConfig | None = None,
 ) -> Model:
     """Build the model of a run, with initial weights drawn from torch's generator.
 
@@ -101,7 +104,9 @@ def _differing(some: dict[str, tuple[int, ...]], other: dict[str, tuple[int, ...
     return ", ".join(odd[:MAX_NAMES]) + more
 
 
-def _built(settings: Settings, languages: Languages, parts: ModuleType, base: Base | None) -> Model:
+def _built(
+    settings: Settings, languages: Languages, parts: ModuleType, base: PublishedConfig | None
+) -> Model:
     if settings.model != "paper":
         return _of_variants(settings, len(languages.target), parts, base)
     sizes: dict[str, Any] = {
@@ -121,7 +126,7 @@ def _built(settings: Settings, languages: Languages, parts: ModuleType, base: Ba
 
 
 def _of_variants(
-    settings: Settings, vocabulary: int, parts: ModuleType, base: Base | None
+    settings: Settings, vocabulary: int, parts: ModuleType, base: PublishedConfig | None
 ) -> Model:
     """GPT-2 or LLaMA, with a generator to its logits."""
     sizes = {
@@ -144,7 +149,7 @@ def _of_variants(
     return model
 
 
-def _of_a_base(settings: Settings, parts: ModuleType, base: Base) -> Model:
+def _of_a_base(settings: Settings, parts: ModuleType, base: PublishedConfig) -> Model:
     """GPT-2 or LLaMA of a published model's sizes, its head and angles."""
     if isinstance(base.config, GPTConfig):
         return parts.GPT(replace(base.config, dropout=settings.dropout))

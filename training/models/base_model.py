@@ -16,7 +16,7 @@ KINDS = {"gpt": GPTConfig, "llama": LLaMAConfig}
 
 
 @dataclass(frozen=True)
-class Base:
+class PublishedConfig:
     """A published model without its weights and its tokenizer.
 
     Attributes:
@@ -63,14 +63,14 @@ class Base:
         return {"kind": self.kind, **asdict(self)}
 
 
-def base_from_json(entry: dict[str, Any]) -> Base:
-    """Return the model that `Base.as_json` described.
+def base_from_json(entry: dict[str, Any]) -> PublishedConfig:
+    """Return the model that `PublishedConfig.as_json` described.
 
     Raises:
         KeyError, TypeError: the JSON describes no model.
     """
     config = KINDS[entry.pop("kind")](**entry.pop("config"))
-    return Base(config=config, **entry)
+    return PublishedConfig(config=config, **entry)
 
 
 def rope_of(divisors: Tensor | None) -> dict[str, Any] | None:

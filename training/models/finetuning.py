@@ -14,7 +14,7 @@ from training.data.vocabulary import Languages, Published, chat_format
 from training.errors import Refused
 from training.generation.chat_templates import chatml
 from training.models.architectures import Model, put_weights, weights_of
-from training.models.base_model import Base
+from training.models.base_model import PublishedConfig
 from training.models.hub import folder_of
 from training.models.pretrained import Pretrained
 from training.settings import Settings
@@ -31,7 +31,7 @@ PROJECTIONS = (
 class Origin:
     """The published model from which a run begins."""
 
-    base: Base
+    base: PublishedConfig
     weights: dict[str, Tensor]
     """In float32, whatever they were published in: halves would lose small steps."""
     languages: Languages
@@ -57,7 +57,7 @@ class Origin:
                 f"context must be at most {config.context} tokens, which is what the model in --from "
                 f"reads, got {settings.context}: --set context={config.context}"
             )
-        return settings.but(self.base.settings)
+        return settings.replace(self.base.settings)
 
     def for_chat(self) -> Origin:
         """Return the same model with day 45's chat template, whose end token ends a reply.
@@ -98,7 +98,7 @@ def origin(settings: Settings, console: Console) -> Origin:
     if not tied and torch.equal(weights["head.weight"], weights["embed.weight"]):
         del weights["head.weight"]
         tied = True
-    base = Base(
+    base = PublishedConfig(
         config=replace(pretrained.model.config),
         tied=tied,
         divisors=None if pretrained.divisors is None else pretrained.divisors.tolist(),

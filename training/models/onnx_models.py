@@ -54,7 +54,7 @@ def write(path: Path, model: Model, settings: Settings, languages: Languages, pa
     import onnx
 
     # Operation by operation, as every runtime of ONNX knows them.
-    served = reader(fuse(model, False), settings.but({"fused": False}), parts)
+    served = reader(fuse(model, False), settings.replace({"fused": False}), parts)
     cached = isinstance(served, CachedModel)
     try:
         with (

@@ -124,7 +124,7 @@ def run(program: Program, folder: Path, source: Path | None = None) -> int:
         with stop.handle_signals(), _showing(console) as show:
             for stage, value in loaded.train():
                 show(loaded, stage, value)
-                if stop.asked and loaded.progress.stage < len(loaded.stages):
+                if stop.signaled and loaded.progress.stage < len(loaded.stages):
                     loaded.save()
                     return _stopped(console, loaded)
     took = timedelta(seconds=round(time.perf_counter() - began))

@@ -95,7 +95,7 @@ class _Report:
     @property
     def learners(self) -> Iterator[_Learner]:
         """The learners, read once more."""
-        for number, result in enumerate(self.run.results(), 1):
+        for number, result in enumerate(self.run.results, 1):
             yield _Learner(number, result, self.run.weights)
 
     @functools.cached_property

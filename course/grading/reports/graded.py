@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
@@ -57,7 +57,7 @@ class GradedClass:
     """A class and the run that graded it.
 
     Attributes:
-        results: begins to read the learners' results once more, one at a time, in the same order.
+        results: the learners' results, in order.
         weights: the days that were graded, and their points.
         lacking: what the sandbox could not give on this machine, and which days were graded otherwise than
             planned, a sentence each.
@@ -67,7 +67,7 @@ class GradedClass:
         roster: the members of the class, where they are known.
     """
 
-    results: Callable[[], Iterator[LearnerResult]]
+    results: Sequence[LearnerResult]
     weights: Weights
     seed: int
     device: str
@@ -81,7 +81,7 @@ class GradedClass:
     @property
     def known(self) -> Iterator[LearnerResult]:
         """The results that a gradebook may take in: of learners that it knows, and not of a fault here."""
-        for result in self.results():
+        for result in self.results:
             if result.verdict != GRADER_FAULT and not self.unclear(result.learner):
                 yield result
 

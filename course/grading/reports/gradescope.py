@@ -26,7 +26,7 @@ from course.grading.reports.graded import GradedClass, spans
 
 def write_gradescope(folder: Path, graded: GradedClass) -> None:
     """Write a file for each learner of whom anything is known."""
-    for result in graded.results():
+    for result in graded.results:
         if result.verdict != GRADER_FAULT:
             with whole_file(folder / f"{file_name(result.learner)}.json") as file:
                 json.dump(gradescope_results(result, graded.weights), file, indent=1)

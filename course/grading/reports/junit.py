@@ -20,7 +20,7 @@ def write_junit(path: Path, graded: GradedClass) -> None:
     """Write the file, a learner at a time."""
     with whole_file(path) as file:
         file.write('<?xml version="1.0" encoding="UTF-8"?>\n<testsuites name="course grade">\n')
-        for result in graded.results():
+        for result in graded.results:
             file.write(tostring(_suite(result), encoding="unicode") + "\n")
         file.write("</testsuites>\n")
 

@@ -57,7 +57,7 @@ def write_grades(path: Path, graded: GradedClass) -> None:
         graded_as = [cell(result.learner), result.verdict, points, most]
         return [*graded_as, *by_day, count, which, late, lacking, result.python]
 
-    _write(path, columns, (row(result) for result in graded.results()))
+    _write(path, columns, (row(result) for result in graded.results))
 
 
 def write_canvas(path: Path, graded: GradedClass) -> None:
@@ -122,7 +122,7 @@ def write_nbgrader(path: Path, graded: GradedClass) -> None:
 def write_roster(path: Path, graded: GradedClass) -> None:
     """The class as the roster has it: a row for each member, with what their group handed in, or nothing."""
     weights = graded.weights
-    handed_in = {result.learner: result for result in graded.results()}
+    handed_in = {result.learner: result for result in graded.results}
     systems = {learner: graded.system_of(learner) for learner in handed_in}
     by_hand = weights.policy.points
     columns = ["id", "name", "group", "learner", "verdict", "points", "max_points", "late"]
@@ -162,7 +162,7 @@ def submission_of(member: Member, systems: Mapping[str, str]) -> str | None:
 
 def of_nobody(graded: GradedClass) -> list[str]:
     """The submissions that are of no member of the class, where its members are known."""
-    systems = {result.learner: graded.system_of(result.learner) for result in graded.results()}
+    systems = {result.learner: graded.system_of(result.learner) for result in graded.results}
     matched = {submission_of(member, systems) for member in graded.roster}
     return [learner for learner in systems if learner not in matched] if graded.roster else []
 

@@ -5,7 +5,7 @@ import threading
 import pytest
 
 from course.curriculum import DAYS
-from course.desk import standing, state
+from course.desk import progress, state
 from course.judging.results import DayResult
 
 
@@ -58,9 +58,9 @@ def _refuse(*arguments):
 def test_the_next_day_is_found_without_checking_what_passed(monkeypatch):
     """After a new version of the course every verdict is stale: the next day does not wait for them all."""
     first, second, third = DAYS[:3]
-    monkeypatch.setattr(standing, "passed_days", lambda: [first, second])
-    monkeypatch.setattr(standing, "is_untouched", lambda day, path: day in (second, third))
-    monkeypatch.setattr(standing, "check_days", lambda days, *rest, **how: iter(days and [1 / 0]))
-    assert standing.next_day() == second  # its stub is back
-    monkeypatch.setattr(standing, "is_untouched", lambda day, path: day == third)
-    assert standing.next_day() == third
+    monkeypatch.setattr(progress, "passed_days", lambda: [first, second])
+    monkeypatch.setattr(progress, "is_untouched", lambda day, path: day in (second, third))
+    monkeypatch.setattr(progress, "check_days", lambda days, *rest, **how: iter(days and [1 / 0]))
+    assert progress.next_day() == second  # its stub is back
+    monkeypatch.setattr(progress, "is_untouched", lambda day, path: day == third)
+    assert progress.next_day() == third

@@ -47,7 +47,7 @@ def class_of(copies=()):
 
 
 def pairs(results, days=(7,)):
-    groups = alike(lambda: iter(results), [DAYS[index] for index in days])
+    groups = alike(results, [DAYS[index] for index in days])
     return {tuple(group.learners): group for group in groups}
 
 
@@ -160,7 +160,7 @@ def test_the_worked_solution_is_recognized():
     copies |= {f"by {name}": lambda day, a=a: a(solution(day)) for name, a in ATTACKS.items()}
     rest = dict.fromkeys(("eve", "fay", "gil", "hal"), accepted) | {"ivo": stub_text}
     results = handed_in(*days, **copies, **rest)
-    matches = like_what_is_given(lambda: iter(results), list(days))
+    matches = like_what_is_given(results, list(days))
     assert [(match.learner, match.what, match.days) for match in matches] == [
         *((name, "the worked solution", [2, 3]) for name in sorted(copies)),
         ("ivo", "the stub", [2, 3]),
@@ -187,7 +187,7 @@ def test_one_line_can_be_written_in_one_way():
     """The solution of a day that is a line long says nothing about who handed in the same line."""
     [day] = DAYS[16:17]
     results = handed_in(day, ada=solution)
-    assert like_what_is_given(lambda: iter(results), [day]) == []
+    assert like_what_is_given(results, [day]) == []
 
 
 @pytest.mark.parametrize("day", [day for day in DAYS if day.ready], ids=lambda day: day.stem)
@@ -195,5 +195,5 @@ def test_right_answers_are_not_the_solution(day):
     """No accepted answer to any day is taken for the worked solution, or for a copy of another."""
     texts = {path.stem: functools.partial(read_answer, path) for path in day.accepted.glob("*.py")}
     results = handed_in(day, **{name: lambda _, read=read: read() for name, read in texts.items()})
-    assert like_what_is_given(lambda: iter(results), [day]) == []
-    assert alike(lambda: iter(results), [day]) == []
+    assert like_what_is_given(results, [day]) == []
+    assert alike(results, [day]) == []

@@ -20,6 +20,10 @@ from training.data.corpora import lines_of, read_text
 from training.errors import Refused
 from training.generation.generate import Sampling, Words, until
 from training.generation.text_generator import TextGenerator
+from training.inference import evaluation
+from training.inference.chat import HELP, PROMPT, ChatSession, converse
+from training.inference.hugging_face_folder import tokenizer
+from training.inference.trained_model import TrainedModel
 from training.loop.run_folder import Run
 from training.models.cached_decoding import with_a_cache
 from training.models.hub import folder_of
@@ -28,10 +32,6 @@ from training.program import Program
 from training.progress import waiting
 from training.reasoning import running
 from training.reasoning.reasoner import SETTINGS
-from training.using import evaluation
-from training.using.chat import HELP, PROMPT, ChatSession, converse
-from training.using.hugging_face_folder import tokenizer
-from training.using.inference import Model
 from variants.speculative import PromptLookup, speculative_generate
 
 LOOKUP = "lookup"
@@ -43,7 +43,7 @@ def translate(program: Program, run: Path, text: str, beam: int | None, device: 
     Raises:
         Refused: the folder has no model, or the text cannot be encoded.
     """
-    model = Model.load(run, device, program.provider)
+    model = TrainedModel.load(run, device, program.provider)
     beam = beam or model.usual_beam
     if not _is_file(Path(text)):
         _refuse_what_is_no_text(text)
@@ -71,7 +71,7 @@ def generate(
     Raises:
         Refused: the folder has no language model, or the text cannot be encoded.
     """
-    model = Model.load(run, device, program.provider)
+    model = TrainedModel.load(run, device, program.provider)
     _print_as_it_comes(prompt, until(model.generate(prompt, tokens, drawing), stops))
 
 
@@ -202,7 +202,7 @@ def _loaded(
         path = folder_of(name, data_dir, program.console(stderr=True))
         published = Pretrained.load(path, device)
         return published, published
-    trained = Model.load(Path(name), device, program.provider)
+    trained = TrainedModel.load(Path(name), device, program.provider)
     model = with_a_cache(trained.model, trained.settings, trained.parts)
     words, base = trained.languages.target, trained.base
     if model is None:
@@ -269,9 +269,9 @@ def evaluate(
     Raises:
         Refused: the folder has no model, the split does not exist, or the data cannot be loaded.
     """
-    model = Model.load(run, device, program.provider)
+    model = TrainedModel.load(run, device, program.provider)
     console = program.console(stderr=as_json)
-    settings = model.settings.but({"data_dir": str(data_dir)}) if data_dir else model.settings
+    settings = model.settings.replace({"data_dir": str(data_dir)}) if data_dir else model.settings
     task = tasks.load(settings, console, model.languages)
     if Run(run).facts().get("data") not in (None, task.fingerprint):
         words = "The data has changed since training: the model may have been trained on what is held out now"
@@ -293,10 +293,10 @@ def attention(program: Program, run: Path, text: str, out: Path | None, device: 
     """
     picture = out or Run(run).attention
     refuse_what_is_no_picture(picture)
-    from training.using.plots import draw_attention  # Matplotlib takes a third of a second
+    from training.inference.plots import draw_attention  # Matplotlib takes a third of a second
 
     try:
-        draw_attention(Model.load(run, device, program.provider).attention(text), picture)
+        draw_attention(TrainedModel.load(run, device, program.provider).attention(text), picture)
     except OSError as error:
         raise Refused(f"{picture} cannot be written: {error.strerror}") from error
     program.console().print(Text(str(picture)), soft_wrap=True)
@@ -308,7 +308,7 @@ def refuse_what_is_no_picture(path: Path) -> None:
     Raises:
         Refused: the name does not end in a known format.
     """
-    from training.using.plots import METADATA  # Matplotlib takes a third of a second
+    from training.inference.plots import METADATA  # Matplotlib takes a third of a second
 
     endings = ", ".join(METADATA)
     if path.is_dir():

@@ -25,7 +25,7 @@ from training.loop.run_folder import Run
 from training.models import onnx_models
 from training.models.architectures import build, with_weights
 from training.models.attention_weights import self_attention
-from training.models.base_model import Base
+from training.models.base_model import PublishedConfig
 from training.models.cached_decoding import CachedEncoderDecoder, reader
 from training.models.fused import fuse
 from training.models.parts import REFERENCES, Parts, PartsProvider, parts_of
@@ -50,7 +50,7 @@ class AttentionMap:
     columns: list[str]
 
 
-class Model:
+class TrainedModel:
     """A trained model, and everything needed to use it."""
 
     def __init__(
@@ -60,7 +60,7 @@ class Model:
         model: Any,
         device: torch.device,
         parts: Parts | None = None,
-        base: Base | None = None,
+        base: PublishedConfig | None = None,
     ):
         self.settings, self.languages, self.device = settings, languages, device
         self.model: Any = model.to(device).eval()
@@ -71,7 +71,7 @@ class Model:
     @classmethod
     def load(
         cls, folder: Path, device: str = "auto", provider: PartsProvider | None = None
-    ) -> Model:
+    ) -> TrainedModel:
         """Load the best model of a run, or the model in an ONNX file.
 
         Args:

@@ -15,12 +15,12 @@ from rich.table import Table
 from rich.text import Text
 
 from training.errors import Refused
+from training.inference.answering import refuse_what_is_no_picture
+from training.inference.curves import Curves, Point, read, tokens_of_a_step
+from training.inference.overlaid_curves import draw
 from training.loop.run_folder import Run
 from training.program import Program
 from training.settings import Settings
-from training.using.answering import refuse_what_is_no_picture
-from training.using.curves import Curves, Point, read, tokens_of_a_step
-from training.using.overlaid_curves import draw
 
 LOSSES = ("validation", "training")
 AMOUNTS = ("steps", "tokens", "seconds")

@@ -18,14 +18,14 @@ from training.data import tasks
 from training.data.tasks import Task
 from training.errors import Refused
 from training.generation.generate import Sampling
+from training.inference import hugging_face_folder
+from training.inference.evaluation import held_out_loss
+from training.inference.trained_model import TrainedModel
 from training.loop.run_folder import Run
 from training.models import onnx_models
 from training.models.architectures import in_bytes, state_of
 from training.program import Program
 from training.progress import waiting
-from training.using import hugging_face_folder
-from training.using.evaluation import held_out_loss
-from training.using.inference import Model
 from variants.shipping import quantize_model
 
 ROUNDS = 5  # of both models in turn, of which the median counts
@@ -56,7 +56,7 @@ def quantize(
     if in_bytes(state_of(model.model)):
         raise Refused(f"The weights in {run} are a byte each already")
     task = _task(program, model, data_dir)
-    small = Model(
+    small = TrainedModel(
         model.settings,
         model.languages,
         quantize_model(model.model),
@@ -89,7 +89,7 @@ def export(program: Program, run: Path, file: Path, data_dir: Path | None) -> No
     task = _task(program, model, data_dir)
     with waiting(program.console(), f"Writing {file}"):
         onnx_models.write(file, model.model, model.settings, model.languages, model.parts)
-    models = {"PyTorch": model, "ONNX Runtime": Model.load(file)}
+    models = {"PyTorch": model, "ONNX Runtime": TrainedModel.load(file)}
     _compare(program, task, models, (Run(run).weights, file))
     program.console().print(Text(f"Everything is in {file}", "quiet"), soft_wrap=True)
 
@@ -104,22 +104,22 @@ def export_folder(program: Program, run: Path, folder: Path) -> None:
     program.console().print(Text(f"Everything is in {folder}", "quiet"), soft_wrap=True)
 
 
-def _loaded(program: Program, run: Path, device: str) -> Model:
+def _loaded(program: Program, run: Path, device: str) -> TrainedModel:
     Run.found(run)  # a file of ONNX is a model too, and no run
-    return Model.load(run, device, program.provider)
+    return TrainedModel.load(run, device, program.provider)
 
 
-def _task(program: Program, model: Model, data_dir: Path | None) -> Task:
+def _task(program: Program, model: TrainedModel, data_dir: Path | None) -> Task:
     """Whose held-out split tells what was lost."""
     changes = {"data_dir": str(data_dir.resolve())} if data_dir else {}
-    return tasks.load(model.settings.but(changes), program.console(), model.languages)
+    return tasks.load(model.settings.replace(changes), program.console(), model.languages)
 
 
-def _keep(program: Program, model: Model, source: Run, folder: Path) -> Run:
+def _keep(program: Program, model: TrainedModel, source: Run, folder: Path) -> Run:
     """A run of a model that was made from another's, with all that using it needs."""
     settings = model.settings
     if settings.answers:  # as they were trained, whatever has become of them since
-        settings = settings.but({"answers": str(source.answers)})
+        settings = settings.replace({"answers": str(source.answers)})
     new = not folder.exists()
     target = Run.begin(folder, settings, program.provider)
     try:
@@ -138,7 +138,7 @@ def _keep(program: Program, model: Model, source: Run, folder: Path) -> Run:
 
 
 def _compare(
-    program: Program, task: Task, models: dict[str, Model], files: tuple[Path, Path]
+    program: Program, task: Task, models: dict[str, TrainedModel], files: tuple[Path, Path]
 ) -> None:
     """Print two models beside each other, and what the second is to the first."""
     console, split = program.console(), task.splits[-1]
@@ -164,7 +164,7 @@ def _of_language(task: Task) -> bool:
     return task.languages.source is None
 
 
-def _times(task: Task, models: list[Model]) -> list[float]:
+def _times(task: Task, models: list[TrainedModel]) -> list[float]:
     """For each the median of the seconds that some work takes it."""
     seconds: list[list[float]] = [[] for _ in models]
     for number in range(ROUNDS + 1):
@@ -176,7 +176,7 @@ def _times(task: Task, models: list[Model]) -> list[float]:
     return [statistics.median(its) for its in seconds]
 
 
-def _work(model: Model, task: Task) -> None:
+def _work(model: TrainedModel, task: Task) -> None:
     split = task.splits[-1]
     if _of_language(task):
         window = task.held_out(split)[0].target[0]

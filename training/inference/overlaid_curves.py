@@ -9,8 +9,8 @@ import matplotlib.pyplot as plt
 from matplotlib.axes import Axes
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 
-from training.using.curves import Curves, Point
-from training.using.plots import DPI, write_figure
+from training.inference.curves import Curves, Point
+from training.inference.plots import DPI, write_figure
 
 # Of Okabe and Ito, for those who see few colors; markers and dashes for those who see none.
 COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#000000", "#E69F00", "#56B4E9", "#7F7F7F")

@@ -15,9 +15,9 @@ from tokenizers import Regex, decoders, models, pre_tokenizers
 
 from training.data.vocabulary import BytePairs, Published, Symbols, Vocabulary
 from training.errors import Refused
+from training.inference.trained_model import TrainedModel
 from training.models.architectures import in_bytes, state_of
-from training.models.base_model import Base
-from training.using.inference import Model
+from training.models.base_model import PublishedConfig
 from variants.gpt import GPTConfig
 from variants.hugging_face import gpt2_published, llama_published
 from variants.llama import LLaMAConfig
@@ -25,7 +25,7 @@ from variants.llama import LLaMAConfig
 EPS = 1e-5  # of the norms of GPT-2
 
 
-def write(folder: Path, model: Model) -> None:
+def write(folder: Path, model: TrainedModel) -> None:
     """Write a GPT or a LLaMA, completely or not at all.
 
     Args:
@@ -85,7 +85,7 @@ def tokenizer(vocabulary: Vocabulary) -> tokenizers.Tokenizer:
     return result
 
 
-def _tokenizer_config(base: Base | None) -> dict[str, Any]:
+def _tokenizer_config(base: PublishedConfig | None) -> dict[str, Any]:
     """With the special tokens and the chat template of a published model, where there are any."""
     config: dict[str, Any] = {"tokenizer_class": "PreTrainedTokenizerFast"}
     if base is not None:
@@ -113,7 +113,7 @@ def _gpt2(sizes: GPTConfig) -> dict[str, Any]:
     }
 
 
-def llama_settings(sizes: LLaMAConfig, base: Base | None) -> dict[str, Any]:
+def llama_settings(sizes: LLaMAConfig, base: PublishedConfig | None) -> dict[str, Any]:
     rope: Mapping[str, Any] | None = {"rope_type": "default"} if base is None else base.rope
     if rope is None:
         raise Refused(

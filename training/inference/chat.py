@@ -47,7 +47,7 @@ class ChatSession:
         self._first: list[Message] = [{"role": "system", "content": system}] if system else []
         self._said: list[Message] = []
 
-    def hear(self, line: str) -> bool:
+    def receive(self, line: str) -> bool:
         """Process a line, a command or a message; return False to end."""
         text = line.strip()
         command, _, argument = text.partition(" ")
@@ -122,7 +122,7 @@ def converse(chat: ChatSession, ask: Callable[[], str]) -> None:
         except EOFError:
             return
         except KeyboardInterrupt:  # at the prompt there is no reply to interrupt
-            chat.hear("/help")
+            chat.receive("/help")
             continue
-        if not chat.hear(line):
+        if not chat.receive(line):
             return

@@ -11,10 +11,10 @@ from rich.text import Text
 
 from training.data.tasks import Task
 from training.errors import Refused
+from training.inference.trained_model import TrainedModel
 from training.loop.monitor import perplexity, short
 from training.models.architectures import Objective
 from training.progress import OnProgress, no_progress
-from training.using.inference import Model
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,11 @@ class Evaluation:
 
 
 def evaluate(
-    model: Model, task: Task, split: str, beam: int | None = None, tell: OnProgress = no_progress
+    model: TrainedModel,
+    task: Task,
+    split: str,
+    beam: int | None = None,
+    tell: OnProgress = no_progress,
 ) -> Evaluation:
     """Evaluate a model on an entire split.
 
@@ -69,7 +73,9 @@ def evaluate(
     return Evaluation(split, sequences, loss, perplexity(loss), exact, bleu, signature, per_byte)
 
 
-def held_out_loss(model: Model, task: Task, split: str, tell: OnProgress) -> tuple[float, int, int]:
+def held_out_loss(
+    model: TrainedModel, task: Task, split: str, tell: OnProgress
+) -> tuple[float, int, int]:
     """Return the mean loss over all tokens of a split, and its numbers of sequences and tokens."""
     objective = Objective(model.model, smoothing=0.0)
     total, tokens, sequences = 0.0, 0, 0

@@ -1,4 +1,4 @@
-"""Parts of a long benchmark, which share the time, and which a killed run does not repeat."""
+"""Sections of a long benchmark, which share the time, and which a killed run does not repeat."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ SHOWN = {
 
 
 class Skipped(Exception):
-    """A part cannot run here; its text says why."""
+    """A section cannot run here; its text says why."""
 
 
 @dataclass(frozen=True)
-class Here:
-    """Where a part runs, and how long it may take: 0 seconds on a dry run."""
+class BenchContext:
+    """Where a section runs, and how long it may take: 0 seconds on a dry run."""
 
     device: torch.device
     dry: bool
@@ -59,16 +59,16 @@ class Here:
 
 
 @dataclass(frozen=True)
-class Part:
+class Section:
     """One thing to show.
 
     Attributes:
-        weight: seconds that it takes of nine minutes on an H100; the parts share the time by it.
+        weight: seconds that it takes of nine minutes on an H100; the sections share the time by it.
         least: it is not begun with fewer seconds left.
     """
 
     name: str
-    measure: Callable[[Here], list[frame.Row]]
+    measure: Callable[[BenchContext], list[frame.Row]]
     weight: float
     goal: str = ""
     least: float = 0.0
@@ -86,7 +86,7 @@ def code() -> str:
 
 
 class Results:
-    """The records of all parts in a file of JSON lines, and beside it as a table in Markdown."""
+    """The records of all sections in a file of JSON lines, and beside it as a table in Markdown."""
 
     def __init__(self, file: Path, card: str):
         self.file = file
@@ -95,20 +95,20 @@ class Results:
         self.records: list[dict[str, Any]] = [json.loads(line) for line in lines]
 
     def statuses(self) -> dict[str, str]:
-        """Return the status of each part that was run on this card with this code."""
+        """Return the status of each section that was run on this card with this code."""
         return {
             entry["part"]: entry["status"] for entry in self.records if entry["key"] == self.key
         }
 
-    def add(self, part: Part, status: str, rows: list[frame.Row], seconds: float) -> None:
-        """Replace a part's record in both files. A kill leaves each file as it was or as it will be."""
+    def add(self, section: Section, status: str, rows: list[frame.Row], seconds: float) -> None:
+        """Replace a section's record in both files. A kill leaves each file as it was or as it will be."""
         from training.checkpoints import write_whole
 
-        new = {"key": self.key, "part": part.name, "goal": part.goal, "status": status}
+        new = {"key": self.key, "part": section.name, "goal": section.goal, "status": status}
         old = [
             entry
             for entry in self.records
-            if (entry["key"], entry["part"]) != (self.key, part.name)
+            if (entry["key"], entry["part"]) != (self.key, section.name)
         ]
         self.records = [*old, {**new, "seconds": round(seconds, 1), "rows": rows}]
         lines = (json.dumps(record, ensure_ascii=False) for record in self.records)
@@ -132,10 +132,10 @@ class Results:
         return "\n".join(lines)
 
 
-def outcome(part: Part, here: Here) -> tuple[str, list[frame.Row]]:
-    """Return a part's status and rows; an exception becomes its row."""
+def outcome(section: Section, here: BenchContext) -> tuple[str, list[frame.Row]]:
+    """Return a section's status and rows; an exception becomes its row."""
     try:
-        return "done", part.measure(here)
+        return "done", section.measure(here)
     except (Skipped, ModuleNotFoundError) as error:
         return "skipped", [{"what": "", "note": f"skipped: {error}"}]
     except Exception as error:
@@ -150,23 +150,23 @@ def outcome(part: Part, here: Here) -> tuple[str, list[frame.Row]]:
             torch.cuda.empty_cache()
 
 
-def run(parts: list[Part], here: Here, file: Path, seconds: float) -> bool:
-    """Run the parts that are not done, last those that failed or were skipped; return whether none failed."""
+def run(sections: list[Section], here: BenchContext, file: Path, seconds: float) -> bool:
+    """Run the sections that are not done, failed or skipped ones last. Returns whether none failed."""
     until, results = time.monotonic() + seconds, Results(file, here.card)
     earlier = results.statuses()
-    waiting = [part for part in parts if earlier.get(part.name) != "done"]
-    waiting.sort(key=lambda part: part.name in earlier)
+    waiting = [section for section in sections if earlier.get(section.name) != "done"]
+    waiting.sort(key=lambda section: section.name in earlier)
     while waiting:
-        remaining, weights = until - time.monotonic(), sum(part.weight for part in waiting)
-        part = waiting.pop(0)
-        if remaining <= part.least:
-            frame.console.print(f"{part.name}: no time left; run the command again")
+        remaining, weights = until - time.monotonic(), sum(section.weight for section in waiting)
+        section = waiting.pop(0)
+        if remaining <= section.least:
+            frame.console.print(f"{section.name}: no time left; run the command again")
             continue
-        share = here.size(remaining * part.weight / weights, 0.0)
+        share = here.size(remaining * section.weight / weights, 0.0)
         started = time.monotonic()
-        status, rows = outcome(part, replace(here, seconds=share))
+        status, rows = outcome(section, replace(here, seconds=share))
         took = time.monotonic() - started
-        results.add(part, status, rows, took)
-        frame.console.print(f"{part.name}: {status} in {took:.0f} s")
+        results.add(section, status, rows, took)
+        frame.console.print(f"{section.name}: {status} in {took:.0f} s")
     frame.console.print(results.as_table(), markup=False)
     return "failed" not in results.statuses().values()

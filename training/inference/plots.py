@@ -19,9 +19,9 @@ from matplotlib.font_manager import FontProperties, findfont, get_font
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 
 from training.checkpoints import write_whole
+from training.inference.trained_model import AttentionMap
 from training.loop.monitor import read_metrics
 from training.loop.run_folder import Run
-from training.using.inference import AttentionMap
 
 TRAINING, VALIDATION = "#3b6fb6", "#d1495b"
 DPI = 130
