@@ -148,7 +148,7 @@ def test_a_folders_template_is_found(tmp_path, where):
 
 
 class Parrot:
-    """Says what it heard last; at most so many messages fit."""
+    """Repeats the last message; at most so many messages fit."""
 
     def __init__(self, most=100):
         self.asked, self.most = [], most
