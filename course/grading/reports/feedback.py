@@ -27,7 +27,7 @@ class Failure:
 
     Attributes:
         says: what the first of them is about, in a sentence.
-        told: what was misunderstood, where that is known.
+        diagnosis: what was misunderstood, where that is known.
         message: what was seen instead, or what else there is to say.
         beyond: why it asks more than the day is about; empty for core.
     """
