@@ -191,7 +191,7 @@ def test_unlikely_words_are_marked(viewed: View_) -> None:
 
 
 @pytest.mark.parametrize(
-    ("address", "left", "settings"),
+    ("address", "shown_words", "settings"),
     [
         ("said=a+mouse&temperature=0.5", ["a", "mouse"], (0.5, 9, 1.0)),
         ("said=the+elephant+sleeps", ["the"], UNCUT),

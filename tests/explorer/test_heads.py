@@ -165,7 +165,7 @@ def test_whose_lines_are_drawn_is_in_the_address(
 
 
 @pytest.mark.parametrize(
-    ("sentence", "said"),
+    ("sentence", "words"),
     [
         ("", "There is no sentence"),
         ("old " * 2000, f"tokens, and this page draws at most {MAX_TOKENS}"),

@@ -612,7 +612,7 @@ def test_a_number_has_the_digits_that_its_spread_allows(
 
 
 @pytest.mark.parametrize(
-    ("told", "expected"),
+    ("text", "expected"),
     [
         (number(1234567.0, 0), "1,234,567"),
         (number(1234567.0, -4), "1,230,000"),

@@ -77,7 +77,7 @@ def test_what_is_left_out() -> None:
 
 
 @pytest.mark.parametrize(
-    ("found", "told"),
+    ("definition", "message"),
     [
         ([1, 2], "must be a mapping"),
         (changed(sedes=[1]), "no 'sedes'"),

@@ -57,7 +57,7 @@ def test_a_report_is_written_again_as_it_was() -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "told"), [(["--jobs", "0"], "jobs"), (["--device", "tpu"], "got 'tpu'")]
+    ("words", "message"), [(["--jobs", "0"], "jobs"), (["--device", "tpu"], "got 'tpu'")]
 )
 def test_bad_words(words: list[str], message: str, tmp_path: Path) -> None:
     done = refused("study", "norms", *words)

@@ -209,7 +209,7 @@ def test_unknown_tokens_are_said_to_be(course, tmp_path):
 
 
 @pytest.fixture
-def drawn(monkeypatch, tmp_path):
+def drawn_figure(monkeypatch, tmp_path):
     """The figure that runs are drawn as."""
 
     def draw(runs):

@@ -17,7 +17,7 @@ from training.data.vocabulary import END, START
 from training.errors import Refused
 from training.generation import generate
 from training.generation.generate import Sampling
-from training.inference import inference
+from training.inference import trained_model
 from training.inference.evaluation import evaluate
 from training.inference.plots import draw_attention, draw_curves
 from training.inference.trained_model import TrainedModel
@@ -98,7 +98,7 @@ def test_the_settings_length_penalty_is_the_usual_one(runs, monkeypatch):
     model, alphas = model_of(runs, "translation"), []
     monkeypatch.setattr(model, "settings", model.settings.replace({"length_penalty": 1.4}))
     monkeypatch.setattr(
-        inference,
+        trained_model,
         "beam_search",
         lambda *arguments: alphas.append(arguments[-1]) or beam_search(*arguments),
     )

@@ -28,7 +28,7 @@ def graded(tmp_path, feedback, body, day=DAY):
     return result["days"][0]["checks"]
 
 
-pytestmark = pytest.mark.usefixtures("found")
+pytestmark = pytest.mark.usefixtures("real_sandbox")
 
 
 @pytest.mark.parametrize("feedback", [Feedback.full, Feedback.discreet, Feedback.verdict])
