@@ -108,7 +108,7 @@ def test_a_verdict_survives_a_lost_server(monkeypatch):
             killed.append(self._process.process.ppid())
             os.kill(killed[0], signal.SIGKILL)
 
-    monkeypatch.setattr(Worker, "asking", kill_the_first)
+    monkeypatch.setattr(Worker, "sending", kill_the_first)
     solution = DAYS[0].solution
     with WorkerPool(1) as pool:
         verdict = check_answer(judge, Answer(str(solution), str(solution)), pool).verdict
