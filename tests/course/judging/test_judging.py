@@ -122,7 +122,7 @@ def test_only_the_inputs_that_a_check_reads_are_named():
         return {"y": answer.it(arguments["x"])}
 
     inputs = lambda draw: {"x": draw.normal(3, 3), "unread": draw.normal(2)}  # noqa: E731
-    check = check_of(reads_one, given=inputs)
+    check = check_of(reads_one, arguments=inputs)
     expected = expect(check, SimpleNamespace(it=lambda x: x * 2.0), 0)
     assert expected.inputs == "Inputs: x (3, 3) float64."
     assert expected.names == ("x", "unread")
