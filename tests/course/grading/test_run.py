@@ -211,7 +211,7 @@ def test_what_was_not_as_planned_is_reported_once(run):
     ]
     for name in ("ann", "bob"):
         run.keep(replace(graded(name), days=days))
-    assert run._unusual() == [
+    assert run._unusual(run.results()) == [
         "test_dtype of day 1 was graded with seed 6: its inputs cannot be drawn with seed 5.",
         "Day 8 was not graded for some: IndexError: 33.",
     ]

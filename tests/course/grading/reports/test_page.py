@@ -1,7 +1,6 @@
 """The pages: sound HTML that needs nothing else, says what happened, and lets nothing of a learner's run."""
 
 import re
-import weakref
 from collections import Counter
 from dataclasses import replace
 from fractions import Fraction
@@ -477,25 +476,6 @@ def test_needs_nothing_else(request, made_up, kind):
     tags = {element.tag for element in page.root.iter()}
     assert not tags & {"script", "link", "iframe", "object", "embed", "form", "img", "base"}
     assert not re.search(r"url\(|@import|https?:", page.source)
-
-
-def test_one_learner_at_a_time(tmp_path, made_up):
-    """However large the class, few results are in memory at once."""
-    alive, most = Counter(), 0
-
-    def results():
-        nonlocal most
-        for number in range(12):
-            learner = made_up.learner(f"learner {number}", wrong=number % 3)
-            alive["now"] += 1
-            weakref.finalize(learner, alive.subtract, ["now"])
-            most = max(most, alive["now"])
-            yield learner
-            del learner
-
-    write_reports(tmp_path, made_up.graded(results=results))
-    assert (tmp_path / "feedback" / "learner%2011.html").is_file()
-    assert most <= 3
 
 
 def test_every_report_is_written(tmp_path, made_up):
