@@ -11,7 +11,7 @@ from course.checks.authoring import DTYPES, FLOAT64, HALVES
 from variants.gpt import GPT, GPTConfig
 
 # How likely tokens are, from the most likely on: with p from 0.52 to 0.6 the nucleus has 2, 1 or 3 of them.
-PRORANKS = (
+PROFILES = (
     (0.40, 0.27, 0.18, 0.10, 0.05),
     (0.72, 0.12, 0.08, 0.05, 0.03),
     (0.25, 0.22, 0.20, 0.18, 0.15),
@@ -48,7 +48,7 @@ def scores(draw, *profiles, tail=0, dtype="float32"):
 
 def drawn_rows(draw, count):
     """The three profiles, and some of them again."""
-    return [*PRORANKS, *(draw.choice(PRORANKS) for _ in range(count - 3))]
+    return [*PROFILES, *(draw.choice(PROFILES) for _ in range(count - 3))]
 
 
 @pytest.fixture
