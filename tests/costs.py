@@ -38,9 +38,9 @@ BUDGET = {
     "tests/explorer": 20,
     "tests/laboratory": 30,
     "tests/notebooks": 15,
-    "tests/reference": 15,
+    "tests/reference": 8,
     "tests/training": 125,
-    "tests/variants": 25,
+    "tests/variants": 24,
     "tests/website": 35,
 }
 # Tests over a CPU second that `make test` runs all the same, and what each would be the only one to catch.
