@@ -19,8 +19,7 @@ import pytest
 
 sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is in the extra 'test'")
 axe = pytest.importorskip(
-    "axe_playwright_python.sync_playwright",
-    reason="axe-playwright-python is in the extra 'test'",
+    "axe_playwright_python.sync_playwright", reason="axe-playwright-python is in the extra 'test'"
 )
 
 # Milliseconds, for all that a test waits for on a page: how busy the machine is must not decide.

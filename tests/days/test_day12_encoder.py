@@ -255,11 +255,7 @@ def test_one_token(answer, build, sizes, one_token, norm):
 def test_second_call(answer, build, sizes, x, padding, longer, norm):
     """A call does not depend on earlier calls, with the same or different sizes."""
     layer = build(layer_of, answer.EncoderLayer, sizes, norm)
-    return {
-        "first": layer(x, padding),
-        "second": layer(**longer),
-        "without a mask": layer(x),
-    }
+    return {"first": layer(x, padding), "second": layer(**longer), "without a mask": layer(x)}
 
 
 @pytest.mark.parametrize("norm", NORMS)

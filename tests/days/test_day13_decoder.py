@@ -348,11 +348,7 @@ def test_padding_of_the_source_is_invisible(answer, build, sizes, inputs, other_
 def test_second_call(answer, build, sizes, inputs, longer, unmasked, norm):
     """A call does not depend on earlier calls, with different lengths or without masks."""
     layer = build(layer_of, answer.DecoderLayer, sizes, norm)
-    return {
-        "first": layer(**inputs),
-        "second": layer(**longer),
-        "without masks": layer(**unmasked),
-    }
+    return {"first": layer(**inputs), "second": layer(**longer), "without masks": layer(**unmasked)}
 
 
 @pytest.mark.parametrize("norm", NORMS)

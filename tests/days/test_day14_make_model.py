@@ -386,10 +386,7 @@ def test_no_dropout(answer, build, sizes, sentences):
     """With dropout=0, two calls in training mode give the same result: no part has its own dropout."""
     model = build(answer.make_model, **sizes, dropout=0.0)
     once, again = (model.train()(**sentences) for _ in range(2))
-    return {
-        "the same twice": torch.equal(once, again),
-        "states": model.eval()(**sentences),
-    }
+    return {"the same twice": torch.equal(once, again), "states": model.eval()(**sentences)}
 
 
 @pytest.mark.constant("not dropped", "with probability 1 every part drops what it can")

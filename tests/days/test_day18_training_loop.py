@@ -414,10 +414,7 @@ def test_epochs(answer, build, sizes, pairs, lr):
     for _ in range(2):
         means.append(answer.run_epoch(made(pairs), model, summed, optimizer, accumulate=2))
         means.append(answer.run_epoch(made(pairs), model, summed))
-    return {
-        "means": [in_its_digits(mean, model) for mean in means],
-        "parameters": trained(model),
-    }
+    return {"means": [in_its_digits(mean, model) for mean in means], "parameters": trained(model)}
 
 
 def test_transformer(answer, build, sizes, two_pairs, lr):

@@ -5,14 +5,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from course.checks.authoring import (
-    DTYPES,
-    backward,
-    gradients,
-    listed,
-    named,
-    named_parameters,
-)
+from course.checks.authoring import DTYPES, backward, gradients, listed, named, named_parameters
 from variants.bert import BERTConfig
 
 MANY = 20_000  # tokens: a share misses the nearer fortieth by 0.025, 7 deviations: less than once in 10⁹ runs

@@ -94,12 +94,7 @@ def text(draw, vocab, batch, s, t):
     src_mask[..., 0] = tgt_mask[..., 0] = True
     src, tgt = draw.integers(0, vocab - 1, batch, s), draw.integers(0, vocab - 1, batch, t)
     tgt[:, 0] = 0
-    return {
-        "src": src,
-        "tgt": tgt,
-        "src_mask": src_mask,
-        "tgt_mask": tgt_mask,
-    }
+    return {"src": src, "tgt": tgt, "src_mask": src_mask, "tgt_mask": tgt_mask}
 
 
 @pytest.fixture

@@ -40,11 +40,7 @@ def grouped(draw, *, eps=1e-5, **how):
     In a group of two, n − 1 is 1: an unbiased variance would be the sum of the squares.
     """
     groups, each, batch, time = draw.sizes(3, 7, 4)
-    return {
-        "groups": groups,
-        "eps": eps,
-        "x": vectors(draw, batch, time, groups * each, **how),
-    }
+    return {"groups": groups, "eps": eps, "x": vectors(draw, batch, time, groups * each, **how)}
 
 
 def fitting(build, norm, given, **how):
@@ -221,8 +217,7 @@ def test_rms_norm_at_the_start(answer, features):
 
 
 @pytest.mark.parametrize(
-    "case",
-    ["tokens", *OTHER_AXES, "one feature", "large eps", "small vectors", "zeros"],
+    "case", ["tokens", *OTHER_AXES, "one feature", "large eps", "small vectors", "zeros"]
 )
 def test_rms_norm(answer, build, given, case):
     """Each vector is divided by the root of its mean square plus ε; then the gain is applied."""

@@ -220,10 +220,7 @@ def test_keys_are_not_repeated(answer, build, shared):
     numbers = math.prod(shared["key"].shape) // shared["n_kv_heads"] * shared["n_heads"]
     with Stored(numbers) as stored:
         joined = module.attend(**inputs_of(shared))
-    return {
-        "joined heads": joined,
-        "tensors with keys or values for each query head": stored.count,
-    }
+    return {"joined heads": joined, "tensors with keys or values for each query head": stored.count}
 
 
 @pytest.mark.watertight(LOUD)
@@ -238,10 +235,7 @@ def test_another_past(answer, build, chunk, longer):
     """Calls with a longer past, and then with the first one again, do not depend on each other."""
     module = build(answer.GroupedQueryAttention, *sizes_of(chunk))
     module.attend(**inputs_of(chunk))
-    return {
-        "longer": module.attend(**longer),
-        "as at first": module.attend(**inputs_of(chunk)),
-    }
+    return {"longer": module.attend(**longer), "as at first": module.attend(**inputs_of(chunk))}
 
 
 # --- The output -----------------------------------------------------------------------------------

@@ -140,10 +140,7 @@ def test_parameters(answer, build, config):
 def test_config_is_kept(answer, build, config):
     """`config` is stored as given: a cache reads layers, heads and widths from it."""
     own = build(answer.LLaMA, config).config
-    return {
-        "context": own.context,
-        "room": str(tuple(empty_cache(own, 2, 7).keys.shape)),
-    }
+    return {"context": own.context, "room": str(tuple(empty_cache(own, 2, 7).keys.shape))}
 
 
 # --- The logits -----------------------------------------------------------------------------------

@@ -104,10 +104,7 @@ def both(x, y):
     return x.sin() * y, x * y.exp()
 
 
-TUPLES = {
-    "and indices": lambda x: (x.sin() * x, x.argsort()),
-    "alone": lambda x: (x.sin() * x,),
-}
+TUPLES = {"and indices": lambda x: (x.sin() * x, x.argsort()), "alone": lambda x: (x.sin() * x,)}
 
 
 class Saving:

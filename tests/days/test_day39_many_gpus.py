@@ -5,13 +5,7 @@ import math
 import pytest
 import torch
 
-from course.checks.authoring import (
-    DTYPES,
-    backward,
-    gradients,
-    named_parameters,
-    wanting_gradients,
-)
+from course.checks.authoring import DTYPES, backward, gradients, named_parameters, wanting_gradients
 from implementation import PositionwiseFeedForward
 from variants.parallelism import simulate
 

@@ -216,8 +216,7 @@ def held_in(cache: KVCache) -> int:
 
 
 @pytest.mark.parametrize(
-    ("recipe", "heads"),
-    [({}, 4), ({"attention": "grouped"}, 2), ({"attention": "multi_query"}, 1)],
+    ("recipe", "heads"), [({}, 4), ({"attention": "grouped"}, 2), ({"attention": "multi_query"}, 1)]
 )
 def test_keys_and_values_are_as_many_as_a_real_cache_holds(studied, recipe, heads):
     measured = MEASURES["cache"](*studied(recipe, layers=3))

@@ -162,11 +162,7 @@ REFUSED = [
     # −1 would be the last class; larger ones would fail only in the middle of training
     (("padding_idx", "0 to 4"), [-1, 5, 100], lambda i: (lambda: LabelSmoothing(5, i, 0.1),)),
     # shares of ε are made for `size` classes, and do not add up over others
-    (
-        ("log_probs", 5),
-        [4, 6],
-        lambda size: smoothed(torch.zeros(2, size), torch.tensor([1, 2])),
-    ),
+    (("log_probs", 5), [4, 6], lambda size: smoothed(torch.zeros(2, size), torch.tensor([1, 2]))),
     # a single target would be broadcast over some of the sum, and not over the rest
     (
         ("target", 3),

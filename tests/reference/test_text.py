@@ -93,13 +93,6 @@ def test_decoding_survives_any_ids(data):
     assert tokenizer.decode(ids) == tokenizer.decode(iter(ids)) == expected
 
 
-def test_sennrichs_example():
-    """low, lower, newest and widest as often as in the paper's §3.2, figure 1: its merges, in its order."""
-    tokenizer = train_bpe("low|" * 5 + "lower|" * 2 + "newest|" * 6 + "widest|" * 3, 261)
-    spelled = [tokenizer.decode([number]) for number in range(256, 261)]
-    assert spelled == ["es", "est", "est|", "lo", "low"]
-
-
 # --- Day 22 · Translation ------------------------------------------------------------------------
 
 PIECES = [

@@ -80,12 +80,7 @@ def course(tmp_path):
         command = [sys.executable, "-m", "course.cli", *map(str, arguments)]
         environment = os.environ | {"OMP_NUM_THREADS": "1", "COURSE_CACHE": str(tmp_path / "cache")}
         return subprocess.run(
-            command,
-            cwd=tmp_path,
-            env=environment,
-            capture_output=True,
-            text=True,
-            **how,
+            command, cwd=tmp_path, env=environment, capture_output=True, text=True, **how
         )
 
     return run

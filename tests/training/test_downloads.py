@@ -440,11 +440,7 @@ def test_a_server_that_never_gets_further_is_left_alone(
 
 @pytest.mark.parametrize("server", [proper, ignores_if_range])
 def test_two_versions_are_never_spliced(
-    server: Callable[[Answer], None],
-    site: Site,
-    part: Path,
-    target: Path,
-    console: Console,
+    server: Callable[[Answer], None], site: Site, part: Path, target: Path, console: Console
 ) -> None:
     begun(part, CONTENT[:HALF])
     site.content, site.etag = OTHER, '"two"'

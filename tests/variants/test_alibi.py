@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from variants.alibi import alibi_bias, alibi_slopes
+from variants.alibi import alibi_slopes
 
 EIGHT = [1 / 2, 1 / 4, 1 / 8, 1 / 16, 1 / 32, 1 / 64, 1 / 128, 1 / 256]
 ROOT = 2**-0.5
@@ -29,10 +29,3 @@ def test_slopes_are_those_of_the_paper(n_heads):
     slopes = alibi_slopes(n_heads)
     assert slopes.dtype == torch.float32
     torch.testing.assert_close(slopes, torch.tensor(PUBLISHED[n_heads]), rtol=1e-7, atol=0)
-
-
-def test_the_dtype_is_torchs_default(float64):
-    slopes = alibi_slopes(12)
-    assert slopes.dtype == alibi_bias(12, 2, 3).dtype == torch.float64
-    expected = torch.tensor(PUBLISHED[12], dtype=torch.float64)
-    torch.testing.assert_close(slopes, expected, rtol=1e-14, atol=0)

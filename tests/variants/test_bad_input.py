@@ -29,6 +29,7 @@ from variants.lora import add_lora
 from variants.mamba import Mamba, MambaConfig, MambaLM, MambaState, parallel_scan, selective_scan
 from variants.moe import MixtureOfExperts, load_balancing_loss
 from variants.norms import GroupNorm, RMSNorm
+from variants.optimizers import AdamW, Muon, orthogonalize
 from variants.parallel import ParallelBlock
 from variants.parallelism import simulate
 from variants.policy_gradient import policy_loss
@@ -270,9 +271,7 @@ ROWS = [
         lambda a: sliding_window_mask(*a), [(-1, 2, 1), (5, -1, 1), (5, 2, -1)], "at least 0.*-1"
     ),
     *each(
-        lambda a: sliding_window_attention(*zeros(3, 7, 5), *a),
-        [(-1, 0), (0, -1)],
-        "least 0.*-1",
+        lambda a: sliding_window_attention(*zeros(3, 7, 5), *a), [(-1, 0), (0, -1)], "least 0.*-1"
     ),
     *each(lambda t: sliding_window_attention(zeros(t, 5), *zeros(2, 7, 5), 2), [6, 8], "VALUE and"),
     # low-rank updates
@@ -315,6 +314,13 @@ ROWS = [
     *each(lambda n: RMSNorm(8, 1e-5)(zeros(3, n)), [1, 4, 16], "x must have 8 features, got VALUE"),
     *each(lambda n: GroupNorm(2, 8, 1e-5)(zeros(3, n)), [1, 4, 16], "8 features, got VALUE"),
     *each(lambda n: ParallelBlock(6, n, 9), [0, 4, 12], "n_heads must divide d_model"),
+    # optimizers
+    (lambda: AdamW([zeros(2, 2)], lr=-1.0), "lr must be at least 0"),
+    (lambda: AdamW([zeros(2, 2)], betas=(0.9, 1.0)), "betas must be"),
+    (lambda: Muon([zeros(2, 2)], momentum=1.0), "momentum must be"),
+    (lambda: Muon([zeros(3)]), r"2 dimensions, got the shape \(3,\)"),
+    (lambda: orthogonalize(zeros(3)), "2 dimensions, got 1"),
+    (lambda: orthogonalize(zeros(2, 2), -1), "steps must be at least 0"),
     # many GPUs
     *(
         (talk(1, way, other), f"process 1 of 3 cannot .* process {other}")

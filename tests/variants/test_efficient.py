@@ -7,10 +7,7 @@ import pytest
 import torch
 from torch import nn
 
-from variants.efficient import (
-    Checkpointed,
-    checkpoint,
-)
+from variants.efficient import Checkpointed, checkpoint
 from variants.gpt import GPT, GPTConfig
 
 CONFIG = GPTConfig(vocab=11, context=9, n_layers=3, n_heads=2, d_model=6, d_ff=10, dropout=0.0)

@@ -46,9 +46,6 @@ def tokens(config, rows=3, length=None):
     return torch.randint(config.vocab, (rows, config.context if length is None else length))
 
 
-# --- The whole, against transformers --------------------------------------------------------------
-
-
 @SIZES
 @pytest.mark.parametrize("spare", [0, 2], ids=["full context", "shorter"])
 def test_logits_and_gradients_are_those_of_transformers(config, spare):
@@ -80,12 +77,3 @@ def test_published_weights_that_are_no_gpt2_are_refused():
     for name in ["h.0.attn.q_proj.weight", "h.0.crossattention.c_attn.weight", "wte"]:
         with pytest.raises(ValueError, match=re.escape(name)):
             gpt2({name: torch.ones(3, 2)})
-
-
-# --- The model by itself --------------------------------------------------------------------------
-
-
-def test_the_smallest_gpt_2_has_124_439_808_parameters():
-    with torch.device("meta"):
-        model = GPT(GPTConfig())
-    assert sum(parameter.numel() for parameter in model.parameters()) == 124_439_808

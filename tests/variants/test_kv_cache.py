@@ -1,7 +1,5 @@
 """Decoding of entire models with the cache against reading the text again; they agree to 1e-12 in float64."""
 
-import dataclasses
-
 import pytest
 import torch
 
@@ -9,12 +7,7 @@ from course.checks import practice
 from course.checks.tensors import missing_device
 from tests.reference.oracles import randomized
 from variants.gpt import GPT, GPTConfig
-from variants.kv_cache import (
-    CachedGPT,
-    KVCache,
-    generate_cached,
-    new_cache,
-)
+from variants.kv_cache import CachedGPT, KVCache, generate_cached, new_cache
 from variants.llama import LLaMA, LLaMAConfig
 from variants.sampling import generate
 
@@ -59,16 +52,6 @@ def contents(cache):
 
 
 # --- The cache by itself --------------------------------------------------------------------------
-
-
-def test_grouped_queries_need_fewer_numbers():
-    @dataclasses.dataclass(frozen=True)
-    class Grouped(GPTConfig):
-        n_kv_heads: int = 2
-
-    config = Grouped(23, 11, 3, 6, 18)
-    assert new_cache(config, 4, 7).keys.shape == (3, 4, 2, 7, 3)
-    assert new_cache(GPTConfig(23, 11, 3, 6, 18), 4, 7).keys.shape == (3, 4, 6, 7, 3)
 
 
 def test_the_first_chunk_decides_the_device():

@@ -95,6 +95,10 @@ def tokens():
     return (torch.randint(13, (3, 8)),)
 
 
+def pair_of_texts():
+    return *tokens(), *tokens(), None, None
+
+
 def depths():
     layer = MixtureOfDepths(CausalSelfAttention(6, 2), 6, 0.5)
     layer.router.weight.data = torch.eye(1, 6)
@@ -133,7 +137,7 @@ ROWS = {
     "depths": (depths, far_apart, 8),
     "rope": (
         lambda: lambda x: apply_rope(x, rope_angles(8, 3000), 2990),
-        lambda: (normal(2, 3, 5, 8),),
+        lambda: (normal(5, 8),),
         1,
     ),
     "distribution": (lambda: lambda x: distribution(x, 0.7, 9, 0.9), lambda: (normal(40, 11),), 1),
@@ -146,27 +150,15 @@ ROWS = {
     "mixture": (lambda: MixtureOfExperts(16, 24, 4, 2), lambda: (normal(40, 16),), 4),
     "balance": (lambda: load_balancing_loss, experts, 1),
     "int8": (lambda: QuantizedLinear(nn.Linear(64, 9)), lambda: (normal(3, 64),), 1),
-    "log-probabilities": (
-        lambda: sequence_log_probs,
-        lambda: (normal(1000, 50), torch.arange(1000) % 50),
-        1,
-    ),
+    "answers": (lambda: sequence_log_probs, lambda: (normal(900, 50), torch.arange(900) % 50), 1),
     "dpo": (lambda: lambda x: dpo_loss(*x, beta=0.3), lambda: (50 * normal(4, 6),), 1),
     "advantages": (lambda: group_advantages, lambda: (torch.tensor([1e-4, 2e-4]).double(),), 1),
     "policy": (lambda: policy_loss, policy, 1),
     "penalty": (lambda: kl_penalty, lambda: (*policies(), torch.rand(3, 200) < 0.8), 1),
     "bert": (lambda: BERT(BERTConfig(13, 8, 2, 2, 10, 17, 0.0)), tokens, 16),
-    "t5": (
-        lambda: T5(T5Config(13, 2, 2, 16, 5, 24, 0.0)),
-        lambda: (*tokens(), *tokens(), None, None),
-        16,
-    ),
+    "t5": (lambda: T5(T5Config(13, 2, 2, 16, 5, 24, 0.0)), pair_of_texts, 16),
     "llama": (lambda: LLaMA(LLaMAConfig(13, 8, 2, 4, 2, 24, 17)), tokens, 16),
-    "paper": (
-        lambda: make_model(13, 13, 2, 8, 12, 2, 0.0),
-        lambda: (*tokens(), *tokens(), None, None),
-        16,
-    ),
+    "paper": (lambda: make_model(13, 13, 2, 8, 12, 2, 0.0), pair_of_texts, 16),
 }
 # What computes in float32 within autocast as well.
 WIDE = ["flash", "linear", "linear, causal", "delta", "delta in chunks"]

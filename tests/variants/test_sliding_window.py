@@ -38,10 +38,7 @@ def test_it_is_longformers_with_half_its_window(global_tokens):
 
     w, t, d = 6, 24, 10
     config = LongformerConfig(
-        hidden_size=d,
-        num_attention_heads=2,
-        attention_window=[w],
-        attention_probs_dropout_prob=0.0,
+        hidden_size=d, num_attention_heads=2, attention_window=[w], attention_probs_dropout_prob=0.0
     )
     theirs = longformer.LongformerSelfAttention(config, layer_id=0).double()
     for name in ("query", "key", "value"):

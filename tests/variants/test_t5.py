@@ -15,12 +15,7 @@ from torch import nn
 from implementation import LayerNorm
 from tests.reference.oracles import assert_agree, assert_same_gradients, randomized
 from variants.hugging_face import t5
-from variants.t5 import (
-    T5,
-    T5Config,
-    relative_position_bucket,
-    rms_normed,
-)
+from variants.t5 import T5, T5Config, relative_position_bucket, rms_normed
 
 #              vocab N  h  d_model d_k d_ff dropout eps buckets D
 ODD = T5Config(23, 3, 3, 10, 5, 29, 0.0, 1e-2, 12, 20)

@@ -123,9 +123,7 @@ def _links(repository: str) -> str:
         (WEBSITE / "templates" / "open-lesson.html").read_text(encoding="utf-8")
     )
     return template.render(
-        pagename="lessons/day01_softmax",
-        repository=repository,
-        pathto=lambda name, _: f"../{name}",
+        pagename="lessons/day01_softmax", repository=repository, pathto=lambda name, _: f"../{name}"
     )
 
 

@@ -75,11 +75,7 @@ def make_model(
     )
     encoder = Encoder(
         EncoderLayer(
-            size=d_model,
-            self_attn=looking,
-            feed_forward=networks[1],
-            dropout=dropout,
-            norm=norm,
+            size=d_model, self_attn=looking, feed_forward=networks[1], dropout=dropout, norm=norm
         ),
         n=n,
     )
