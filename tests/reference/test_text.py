@@ -157,17 +157,11 @@ def area(batch):
 @DRAWN
 @given(pairs=PAIRS, max_tokens=st.integers(1, 120))
 def test_token_batches(pairs, max_tokens):
-    """Nothing is lost, doubled or cut; no batch is empty or too large, but for a single pair that is."""
+    """Nothing is lost, doubled or cut; no batch is empty or too large, but for a single pair that is; and no
+    batch could have taken the first pair of the next one as well."""
     batches = list(token_batches(pairs, max_tokens))
     assert all(batches)
     assert sorted(pair for batch in batches for pair in batch) == sorted(pairs)
     assert all(area(batch) <= max_tokens or len(batch) == 1 for batch in batches)
-
-
-@DRAWN
-@given(pairs=PAIRS, max_tokens=st.integers(1, 120))
-def test_token_batches_are_as_large_as_can_be(pairs, max_tokens):
-    """No batch could have taken the first pair of the next one as well."""
-    batches = list(token_batches(pairs, max_tokens))
     for batch, following in itertools.pairwise(batches):
         assert area([*batch, following[0]]) > max_tokens
