@@ -366,6 +366,23 @@ def test_by_products_are_not_shown(file):
 SUGGESTS = re.compile(r"\*\*Change it|\b[Ss]et `")  # in Markdown
 
 
+CAPITALS = {"ALBERT", "CONTRIBUTING", "ELECTRA", "README", "REINFORCE"}
+
+
+@pytest.mark.parametrize("file", NOTEBOOKS, ids=lambda file: f"{file.parent.name}-{file.stem}")
+def test_no_placeholder_is_left(file):
+    """Capitals are names in the code, or known ones; no three words stand twice in a row."""
+    written = [
+        "".join(cell["source"]) for cell in raw_cells(file) if cell["cell_type"] == "markdown"
+    ]
+    text = re.sub(
+        r"```.*?```|`[^`]*`|\$[^$]*\$|https?://\S+", " ", "\n".join(written), flags=re.DOTALL
+    )
+    capitals = set(re.findall(r"\b[A-Z]{6,}\b", text)) - CAPITALS
+    assert capitals <= set(re.findall(r"\w+", code_of(file)))
+    assert not re.findall(r"\b(\w+ \w+ \w+) \1\b", re.sub(r"\*[^*]*\*", " ", text))
+
+
 def altered(cell: nbformat.NotebookNode, change: dict[str, str]) -> nbformat.NotebookNode:
     """A cell of code in which a suggestion is followed."""
     code = cell.source
