@@ -127,11 +127,19 @@ def equally_close(draw):
 
 @pytest.fixture
 def far_and_near(draw):
-    """The nearest reference is neither the first, nor the shortest, nor the longest."""
+    """The nearest reference is neither the shortest nor the longest, and each time in the next stream. With
+    these lengths, no stream has the total length of the nearest references."""
     lines = [words_of(draw, draw.size(7, 10)) for _ in range(4)]
-    longer = [line + words_of(draw, 6) for line in lines]
-    nearest = [[*line, draw.choice(WORDS)] for line in lines]
-    return joined(lines, longer, [line[:3] for line in lines], nearest)
+    kinds = [
+        lambda line: line + words_of(draw, 12),
+        lambda line: line[:1],
+        lambda line: [*line, draw.choice(WORDS)],
+    ]
+    streams = [
+        [kinds[(place + stream) % 3](line) for place, line in enumerate(lines)]
+        for stream in range(3)
+    ]
+    return joined(lines, *streams)
 
 
 @pytest.fixture
