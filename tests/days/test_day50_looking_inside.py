@@ -8,7 +8,7 @@ from torch import nn
 
 from course.checks.authoring import listed
 from variants.gpt import GPT, GPTConfig
-from variants.inside import head_at
+from variants.interpretability import head_at
 from variants.llama import LLaMA, LLaMAConfig
 
 NOTHING = "random text often repeats nothing"

@@ -15,12 +15,14 @@ from variants.alibi import alibi_bias, alibi_slopes
 from variants.bert import BERT, BERTConfig, mask_tokens
 from variants.delta import chunked_delta_rule, delta_rule
 from variants.depths import MixtureOfDepths
+from variants.dpo import bradley_terry_loss, dpo_loss, sequence_log_probs
 from variants.efficient import LossScaler, checkpoint, clip_gradients, train_step
 from variants.flash import flash_attention
 from variants.gpt import GPT, CausalSelfAttention, GPTConfig
 from variants.grouped_query import GroupedQueryAttention
-from variants.inside import prefix_matching_score
+from variants.grpo import policy_loss
 from variants.instruction import answer_labels, pack
+from variants.interpretability import prefix_matching_score
 from variants.kv_cache import CachedGPT, CachedSelfAttention, generate_cached, new_cache
 from variants.latent import LatentConfig, MultiHeadLatentAttention
 from variants.linear import linear_attention
@@ -30,10 +32,8 @@ from variants.mamba import Mamba, MambaConfig, MambaLM, MambaState, parallel_sca
 from variants.moe import MixtureOfExperts, load_balancing_loss
 from variants.norms import GroupNorm, RMSNorm
 from variants.optimizers import AdamW, Muon, orthogonalize
-from variants.parallel import ParallelBlock
+from variants.parallel_block import ParallelBlock
 from variants.parallelism import simulate
-from variants.policy_gradient import policy_loss
-from variants.preferences import bradley_terry_loss, dpo_loss, sequence_log_probs
 from variants.rope import apply_rope, rope_angles
 from variants.sampling import distribution, generate, sample
 from variants.shipping import QuantizedLinear, dequantize, quantize_int8

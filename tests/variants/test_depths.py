@@ -9,7 +9,7 @@ from torch import nn
 
 from tests.reference.oracles import randomized
 from variants.depths import MixtureOfDepths
-from variants.parallel import ParallelBlock
+from variants.parallel_block import ParallelBlock
 
 pytestmark = pytest.mark.usefixtures("float64")
 

@@ -15,17 +15,17 @@ from variants.activations import SwiGLU, gelu, mish
 from variants.bert import BERT, BERTConfig
 from variants.delta import chunked_delta_rule, delta_rule
 from variants.depths import MixtureOfDepths
+from variants.dpo import dpo_loss, sequence_log_probs
 from variants.flash import flash_attention
 from variants.gpt import CausalSelfAttention
 from variants.grouped_query import GroupedQueryAttention
+from variants.grpo import group_advantages, kl_penalty, policy_loss
 from variants.linear import linear_attention
 from variants.llama import LLaMA, LLaMAConfig
 from variants.mamba import Mamba, MambaConfig, parallel_scan, selective_scan
 from variants.moe import MixtureOfExperts, TopKRouter, load_balancing_loss
 from variants.norms import GroupNorm, RMSNorm
-from variants.parallel import ParallelBlock
-from variants.policy_gradient import group_advantages, kl_penalty, policy_loss
-from variants.preferences import dpo_loss, sequence_log_probs
+from variants.parallel_block import ParallelBlock
 from variants.rope import apply_rope, rope_angles
 from variants.sampling import distribution
 from variants.shipping import QuantizedLinear

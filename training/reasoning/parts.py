@@ -10,7 +10,7 @@ PARTS = {
     "variants.kv_cache": ("generate_cached",),
     "variants.optimizers": ("AdamW",),
     "variants.instruction": ("chat_tokens", "answer_labels"),
-    "variants.policy_gradient": (
+    "variants.grpo": (
         "sample_answers",
         "answer_log_probs",
         "group_advantages",

@@ -5,7 +5,7 @@ import itertools
 import pytest
 import torch
 
-from variants.preferences import dpo_loss
+from variants.dpo import dpo_loss
 
 
 @pytest.fixture

@@ -7,8 +7,8 @@ import torch
 
 from tests.reference.oracles import randomized
 from variants.gpt import GPTConfig
+from variants.grpo import answer_log_probs, kl_penalty, policy_loss, sample_answers
 from variants.kv_cache import CachedGPT
-from variants.policy_gradient import answer_log_probs, kl_penalty, policy_loss, sample_answers
 
 pytestmark = pytest.mark.usefixtures("float64")
 

@@ -5,7 +5,7 @@ from itertools import combinations, product
 
 import pytest
 
-from variants.test_time import best_of_n, majority_vote, pass_at_k
+from variants.test_time_compute import best_of_n, majority_vote, pass_at_k
 
 
 @pytest.mark.parametrize("n", range(1, 8))

@@ -5,7 +5,7 @@ import torch
 import torch.nn.functional as F
 
 from variants.gpt import GPT, GPTConfig
-from variants.inside import (
+from variants.interpretability import (
     attention_weights,
     copying_gpt,
     head_at,
