@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 
 from training.errors import Refused
 
-POINTER = re.compile(r"oid sha256:([0-9a-f]{64})$", re.MULTILINE)
 BEGINNING = b"version https://git-lfs"
 
 
