@@ -24,7 +24,7 @@ TIME = re.compile(
     r"^\*\*Time\.\*\* .*(?:; about (\d+) for the exercise\.$|, (\d+) to write, .*)", re.MULTILINE
 )
 
-IN_ACTS = (1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 23, 24, 25, 32, 48)
+IN_ACTS = (*range(1, 21), 23, 24, 25, 32, 48)
 """The days whose lessons have three acts, until all fifty have them: the idea, write it, use it.
 
 The headings with which the second and the third begin are cells with these tags.
