@@ -48,10 +48,10 @@ class GPT(nn.Module):
             config.n_layers,
         )
         self.norm = LayerNorm(config.d_model)
-        for parameter in self.parameters():
+        for name, parameter in self.named_parameters():
             if parameter.dim() > 1:
                 nn.init.normal_(parameter, 0, 0.02)
-            elif not (parameter == 1).all():
+            elif name.endswith("bias"):
                 nn.init.constant_(parameter, 0)
         with torch.no_grad():
             for block in self.blocks:
