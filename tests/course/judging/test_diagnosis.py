@@ -29,6 +29,11 @@ def results_of(day, module):
     return judge.results(judge.outcomes(module))
 
 
+def known(day):
+    """The known wrong answers by their ids, each in its first alternative."""
+    return {wrong.id: wrong for wrong in reversed(load_misconceptions(day))}
+
+
 def failures(day, definition, *edits):
     """The failed checks of a day's reference in which some text was replaced."""
     text = definition_text(day, definition)
@@ -76,7 +81,7 @@ def test_no_mistake_is_claimed_that_was_not_made(edit):
 def test_two_mistakes_at_once(number, pair):
     """Whoever has not come to the mask yet is still told of the scale."""
     day = find_day(number)
-    by_id = {wrong.id: wrong for wrong in load_misconceptions(day)}
+    by_id = known(day)
     mistakes = [by_id[name] for name in pair]
     failed = [
         r
@@ -102,7 +107,7 @@ def test_two_mistakes_at_once(number, pair):
 def test_three_mistakes_at_once(number, three):
     """Of three mistakes two of which show alone in some check, all are told."""
     day = find_day(number)
-    by_id = {wrong.id: wrong for wrong in load_misconceptions(day)}
+    by_id = known(day)
     results = results_of(day, module_with([by_id[name] for name in three], day))
     failed = [r for r in results if r.exercise == by_id[three[0]].definition and r.misconception]
     assert failed
@@ -115,7 +120,7 @@ def test_three_mistakes_at_once(number, three):
 def test_what_is_beyond_the_core_waits_until_that_passes():
     """Of a mistake in the core and one beyond it, the first is told alone, where it shows."""
     day = find_day("2")
-    by_id = {wrong.id: wrong for wrong in load_misconceptions(day)}
+    by_id = known(day)
     mistakes = [by_id["scaled_by_d_k"], by_id["empty_row_nan"]]
     failed = [r for r in results_of(day, module_with(mistakes, day)) if r.went_wrong]
     core = [result for result in failed if result.tier == CORE]
@@ -158,7 +163,7 @@ def test_what_is_written_is_diagnosed_beside_a_stub(number, mistake, stub, named
 def test_a_mistake_in_each_of_two_exercises():
     """Each is named where it was made; what stands on both says where it comes from."""
     day = find_day("4")
-    by_id = {wrong.id: wrong for wrong in load_misconceptions(day)}
+    by_id = known(day)
     pair = [by_id["split_reshaped_in_one_go"], by_id["join_interleaved"]]
     named = {r.exercise: r for r in results_of(day, module_with(pair, day)) if r.misconception}
     assert named["split_heads"].message.startswith(pair[0].tell)
@@ -195,7 +200,7 @@ def test_what_stands_on_an_unknown_mistake_is_not_blamed():
 def test_the_first_of_two_is_the_one_that_shows():
     """In a check that only one of two mistakes fails, that one is named first."""
     day = find_day("2")
-    by_id = {wrong.id: wrong for wrong in load_misconceptions(day)}
+    by_id = known(day)
     pair = [by_id["not_scaled"], by_id["mask_ignored"]]
     named = {r.name: r for r in results_of(day, module_with(pair, day)) if r.misconception}
     assert named["test_scale"].message.startswith("Two things at once. • not_scaled: ")
@@ -363,7 +368,7 @@ def test_what_one_sentence_denies_another_does_not_say():
 def test_a_contradictory_pair_is_not_claimed(monkeypatch):
     """Two mistakes at once, of which the sentences deny each other, are left without a name."""
     day = find_day("2")
-    by_id = {wrong.id: wrong for wrong in load_misconceptions(day)}
+    by_id = known(day)
     module = module_with([by_id["not_scaled"], by_id["mask_ignored"]], day)
     monkeypatch.setattr(diagnosis, "contradict", lambda first, other: True)
     assert not [r for r in results_of(day, module) if "Two things" in r.message]
