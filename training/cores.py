@@ -15,7 +15,7 @@ QUOTA = Path("/sys/fs/cgroup/cpu.max")  # of a container (cgroup v2): microsecon
 
 def cores() -> int:
     """The cores that this process may use, at least 1."""
-    is_linux = hasattr(os, "sched_getaffinity")  # on Linux
+    is_linux = hasattr(os, "sched_getaffinity")
     allowed = len(os.sched_getaffinity(0)) if is_linux else os.cpu_count() or 1
     with contextlib.suppress(OSError, ValueError):  # no such file, or "max"
         quota, period = map(int, QUOTA.read_text().split())

@@ -33,7 +33,7 @@ Each file replaces one part of the Transformer of `implementation.py`, or of an 
   41   optimizers.py        L2 regularization               decoupled weight decay          Loshchilov 2017
                             a step for each number          a step for each matrix          Jordan 2024
   42   speculative.py       a pass for each token           a pass for several proposals    Leviathan 2023
-  43   latent.py            one key and value per head     projections of one latent      DeepSeek-AI 2024
+  43   latent.py            one key and value per head      projections of one latent       DeepSeek-AI 2024
   44   delta.py             a state that is a sum           a state that is corrected       Schlag 2021
   45   instruction.py       a loss on every token           a loss on the answers           Ouyang 2022
   46   lora.py              updates of whole matrices       products of thin matrices       Hu 2021

@@ -93,7 +93,7 @@ def train(text: bytes, steps: int, out: Path, config: GPTConfig, compiled: bool 
     optimizer = adamw(model)
     if path.exists():
         saved = torch.load(path, map_location=DEVICE, weights_only=True)
-        if differences := [name for name in run if saved["run"].get(name) != run[name]]:
+        if differences := [name for name in run if saved.get("run", {}).get(name) != run[name]]:
             raise ValueError(
                 f"{out} has a run with a different {differences[0]}: pass a new folder as --out"
             )

@@ -8,11 +8,11 @@ import threading
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
-import huggingface_hub
 import pytest
 import safetensors.torch
 import tokenizers
 import torch
+from huggingface_hub import constants
 
 from tests.reference.oracles import randomized
 from tests.training.conftest import POETRY, QUIET
@@ -423,6 +423,12 @@ class Hub(SimpleHTTPRequestHandler):
     def send_head(self):
         self.requests.append(self.path)
         kind, *parts = self.path.partition("?")[0].strip("/").split("/")
+        if kind == "api" and not (self.site / parts[2]).is_dir():
+            self.send_response(404)
+            self.send_header("X-Error-Code", "RepoNotFound")
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+            return None
         if kind == "api":  # models/owner/model/revision/main or …/tree/COMMIT
             files = [path for path in (self.site / parts[2]).iterdir() if path.is_file()]
             answer = {"id": "/".join(parts[1:3]), "sha": COMMIT}
@@ -464,8 +470,9 @@ def hub(tmp_path, monkeypatch):
 def at(address, monkeypatch):
     """Let the hub's library use this address."""
     template = address + "/{repo_id}/resolve/{revision}/{filename}"
-    monkeypatch.setattr(huggingface_hub.constants, "ENDPOINT", address)
-    monkeypatch.setattr(huggingface_hub.constants, "HUGGINGFACE_CO_URL_TEMPLATE", template)
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
+    monkeypatch.setattr(constants, "ENDPOINT", address)
+    monkeypatch.setattr(constants, "HUGGINGFACE_CO_URL_TEMPLATE", template)
 
 
 @pytest.mark.parametrize("shard", [None, "20KB"], ids=["one file", "shards"])
@@ -477,12 +484,19 @@ def test_a_name_is_downloaded_once(hub, tmp_path, shard):
     folder = folder_of("gpt2", cache, QUIET)
     assert cache in folder.parents
     assert {path.name for path in folder.iterdir()} == {
-        path.name for path in (site / "gpt2").iterdir() if path.suffix in (".json", ".safetensors")
-    } - {"pytorch_model.bin"}
+        path.name for path in (site / "gpt2").iterdir() if path.suffix != ".bin"
+    }
     assert "".join(Pretrained.load(folder, "cpu").generate(PROMPT, 3, LIKELIEST))
     requests.clear()
     assert folder_of("gpt2", cache, QUIET) == folder
     assert requests == []
+
+
+def test_a_model_that_the_hub_does_not_have(hub, tmp_path):
+    with pytest.raises(
+        Refused, match="The Hugging Face hub has no model some/modle, or it is private"
+    ):
+        folder_of("some/modle", tmp_path, QUIET)
 
 
 def test_offline_it_says_what_to_pass_instead(tmp_path, monkeypatch):

@@ -59,17 +59,21 @@ def folder_of(name_or_path: str, data_dir: Path | None, console: Console) -> Pat
 
 def _snapshot(name: str, cache: Path | None) -> Path:
     """Return the folder of a model of the hub, downloaded unless a complete one is in the cache."""
-    import huggingface_hub  # takes a third of a second to import
+    from huggingface_hub import snapshot_download  # takes a third of a second to import
+    from huggingface_hub.errors import RepositoryNotFoundError
 
-    download = functools.partial(
-        huggingface_hub.snapshot_download, name, cache_dir=cache, allow_patterns=FILES
-    )
+    download = functools.partial(snapshot_download, name, cache_dir=cache, allow_patterns=FILES)
     try:
         return Path(download(local_files_only=True))
     except OSError:  # missing, or incomplete
         pass
     try:
         return Path(download())
+    except RepositoryNotFoundError as error:
+        raise Refused(
+            f"The Hugging Face hub has no model {name}, or it is private or gated: `hf auth login` "
+            "stores a token that may read it"
+        ) from error
     except Exception as error:  # of the hub's library, or of what it downloads with
         reason = str(error).partition("\n")[0].removeprefix("Got: ").rstrip(".")
         raise Refused(
