@@ -1,9 +1,10 @@
 """How long a learner waits for a verdict and for a diagnosis.
 
-For each day, four answers are saved in turn: a right one, one with a known mistake, one with an unknown
-mistake, and one that raises. Warm is `course watch`: the time from the save to the verdict, and to the
-diagnosis or the message that none is known. Cold is `course check` in a new process, with a full cache and
-with an empty one.
+For each day, five answers are saved in turn: a right one, one with a known mistake, one with an unknown
+mistake, one with a misspelled name, and one that never ends. Warm is `course watch`: the time from the save
+to the verdict, and to the diagnosis or the message that none is known; a known mistake is also the first
+save, a few seconds after `course watch` has started. Cold is `course check` in a new process, with a full
+cache and with an empty one.
 
     python benchmarks/feedback.py                 every day, three rounds
     python benchmarks/feedback.py --rounds 9 --days 2 14
@@ -32,6 +33,7 @@ from course.judging.judge import Judge
 from course.judging.misconceptions import load_misconceptions
 
 BETWEEN_SAVES = 2.0  # seconds in which a learner reads the verdict, and spare workers warm up
+FIRST_SAVES = (1.0, 3.0, 9.0)  # seconds after the verdict with which `course watch` starts
 COLUMNS = ("watch: verdict", "watch: diagnosis", "check, cache full", "check, cache empty")
 COURSE = [sys.executable, "-m", "course.cli"]
 
@@ -76,18 +78,27 @@ if isinstance({name}, type):
 else:
     {name} = _oddly({name})
 """
-RAISING = """
+MISSPELLED = """
 
-def _raises(*arguments, **options):
-    raise ValueError("no such thing")
+def _misspelled(*arguments, **options):
+    return argument
 
 
-{name} = _raises
+{name} = _misspelled
+"""
+ENDLESS = """
+
+def _endless(*arguments, **options):
+    while True:
+        pass
+
+
+{name} = _endless
 """
 
 
 def answers_of(day: Day) -> dict[str, str]:
-    """Return a day's file, right and wrong in three ways."""
+    """Return a day's file, right and wrong in four ways."""
     right = read_answer(day.solution)
     mistake = load_misconceptions(day)[0]
     name = day.exercises[-1]
@@ -95,7 +106,8 @@ def answers_of(day: Day) -> dict[str, str]:
         "right": right,
         "known": f"{right}\n\n{mistake.text(day)}",
         "unknown": right + UNKNOWN_MISTAKE.format(name=name),
-        "raises": right + RAISING.format(name=name),
+        "misspelled": right + MISSPELLED.format(name=name),
+        "endless": right + ENDLESS.format(name=name),
     }
 
 
@@ -190,6 +202,14 @@ def measure(day: Day, rounds: int, full: Path) -> Waits:
             for kind, text in [*texts.items()] * rounds:
                 for column, wait in zip(waits[kind], warm(watch, file, text), strict=False):
                     column.append(wait)
+        for after in FIRST_SAVES:
+            first = waits[f"known, first save after {after:.0f} s"] = [[] for _ in COLUMNS]
+            for _ in range(rounds):
+                file.write_text(texts["right"], encoding="utf-8")
+                with watching(day, file.parent) as watch:
+                    time.sleep(after)
+                    for column, wait in zip(first, warm(watch, file, texts["known"]), strict=False):
+                        column.append(wait)
         for kind, text in [*texts.items()] * rounds:
             file.write_text(text, encoding="utf-8")
             with tempfile.TemporaryDirectory() as empty:
@@ -199,7 +219,9 @@ def measure(day: Day, rounds: int, full: Path) -> Waits:
 
 
 def in_short(waits: list[float]) -> str:
-    """Return the median and the 90th percentile."""
+    """Return the median and the 90th percentile, or a dash for what is not measured."""
+    if not waits:
+        return "–"
     ninth = sorted(waits)[max(0, -(-9 * len(waits) // 10) - 1)]
     return f"{statistics.median(waits):.2f} ({ninth:.2f})"
 

@@ -102,7 +102,7 @@ class Results:
 
     def add(self, section: Section, status: str, rows: list[frame.Row], seconds: float) -> None:
         """Replace a section's record in both files. A kill leaves each file as it was or as it will be."""
-        from training.checkpoints import write_whole
+        from training.checkpoints import write_atomically
 
         new = {"key": self.key, "part": section.name, "goal": section.goal, "status": status}
         old = [
@@ -112,8 +112,8 @@ class Results:
         ]
         self.records = [*old, {**new, "seconds": round(seconds, 1), "rows": rows}]
         lines = (json.dumps(record, ensure_ascii=False) for record in self.records)
-        write_whole(self.file, ("\n".join(lines) + "\n").encode())
-        write_whole(self.file.with_suffix(".md"), self.as_table().encode())
+        write_atomically(self.file, ("\n".join(lines) + "\n").encode())
+        write_atomically(self.file.with_suffix(".md"), self.as_table().encode())
 
     def as_table(self) -> str:
         """Return Markdown: a table for each card, torch and code."""

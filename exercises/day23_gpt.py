@@ -12,7 +12,7 @@ What is imported from them below:
 
     Block(size, self_attn, feed_forward, dropout)
         Apply one layer of GPT-2: pre-norm causal self-attention, then the feed-forward network.
-        called with (x, **how)
+        called with (x, **attention_args)
             Map `(B, T, d_model)` to the same shape and dtype.
     FeedForward(d_model, d_ff)
         Apply the feed-forward network of day 10 with GELU, a smooth ReLU, and without dropout inside.

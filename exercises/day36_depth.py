@@ -76,6 +76,9 @@ class MixtureOfDepths(nn.Module):
 
         rᵢ = wᵀ xᵢ,    f(X̃) = block(X̃) − X̃,    k = ⌊capacity · T⌋, and at least 1
 
+    The choice depends on later tokens, so the layer is not causal. The block is not given the positions of
+    the chosen tokens.
+
     - `block` is called once, as `block(x)`, on `(B, k, d_model)`, and keeps the shape. It is, for
       example, a `Block` of day 23, or a `ParallelBlock`. Its residual connections are inside it, so
       what it adds to a token is its output minus its input.

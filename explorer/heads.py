@@ -64,11 +64,10 @@ def _(model):
 
 @app.class_definition
 class Whole(NamedTuple):
-    """What the model makes of a sentence with all heads on, and what each head alone is worth."""
+    """What the model makes of a sentence with all heads on."""
 
     translation: str
     losses: Losses
-    costs: dict[Head, float]
 
 
 @app.class_definition
@@ -100,9 +99,7 @@ def whole_of(model: Trained, sentence: str) -> Whole | None:
     if refusal(model, sentence):
         return None
     translation = model.translation(sentence)
-    return Whole(
-        translation, model.losses(sentence, translation), model.costs(sentence, translation)
-    )
+    return Whole(translation, model.losses(sentence, translation))
 
 
 @app.function
@@ -119,17 +116,6 @@ def now_of(model: Trained, sentence: str, full: Whole, off: Collection[Head]) ->
 def _(model, sentence):
     full = whole_of(model, sentence.value)
     return (full,)
-
-
-@app.cell
-def _(board, full, model):
-    _costs = full.costs if full else {}
-    board.costs = [
-        [_costs[Head(sublayer, number)] for number in HEADS]
-        for sublayer in model.attentions
-        if _costs
-    ]
-    return
 
 
 @app.cell
@@ -220,6 +206,18 @@ def _(board, full, line_choice, model, now, off, sentence):
         )
 
     page.shown(_draw)
+    return
+
+
+@app.cell
+def _(board, full, model, sentence):
+    # After the picture, which is shown before all heads have been switched off in turn.
+    _costs = model.costs(sentence.value, full.translation) if full else {}
+    board.costs = [
+        [_costs[Head(sublayer, number)] for number in HEADS]
+        for sublayer in model.attentions
+        if _costs
+    ]
     return
 
 

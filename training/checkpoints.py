@@ -36,13 +36,13 @@ class TrainingState:
     facts: dict[str, Any]
 
 
-def write_whole(path: Path, body: bytes) -> None:
+def write_atomically(path: Path, body: bytes) -> None:
     """Write a file completely or not at all.
 
     Raises:
         OSError: the file could not be written; the old file is unchanged.
     """
-    draft = draft_of(path)
+    draft = temporary_path(path)
     try:
         with draft.open("wb") as file:
             file.write(body)
@@ -55,7 +55,7 @@ def write_whole(path: Path, body: bytes) -> None:
         raise
 
 
-def draft_of(path: Path) -> Path:
+def temporary_path(path: Path) -> Path:
     """The file's name before it is renamed. A kill may leave such a file; it is never read."""
     return path.with_name(f"{path.name}.part")
 
@@ -66,7 +66,7 @@ def write_weights(path: Path, weights: dict[str, Tensor]) -> None:
     Raises:
         OSError: the weights could not be written.
     """
-    write_whole(path, safetensors.torch.save(_apart(weights)))
+    write_atomically(path, safetensors.torch.save(_on_cpu(weights)))
 
 
 def read_weights(path: Path) -> dict[str, Tensor]:
@@ -89,10 +89,10 @@ def write_state(path: Path, state: TrainingState) -> None:
     Raises:
         OSError: the state could not be written; the last state is unchanged.
     """
-    body = safetensors.torch.save(_apart(state.tensors), {"facts": json.dumps(state.facts)})
+    body = safetensors.torch.save(_on_cpu(state.tensors), {"facts": json.dumps(state.facts)})
     head = HEAD + hashlib.sha256(body).hexdigest().encode() + b"\n"
     coming = path.with_name(f"{path.name}.next")
-    write_whole(coming, head + body)
+    write_atomically(coming, head + body)
     # A kill between these two lines leaves no `last`, and a complete `previous`.
     if path.exists():
         path.replace(previous(path))
@@ -119,6 +119,6 @@ def read_state(path: Path) -> TrainingState:
     return TrainingState(safetensors.torch.load(body), facts)
 
 
-def _apart(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
-    """The same tensors, each in its own memory, as safetensors requires."""
+def _on_cpu(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+    """Return the tensors as safetensors takes them. No two may share memory."""
     return {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}

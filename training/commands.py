@@ -310,7 +310,7 @@ def generate(
         from training.generation.generate import Sampling
         from training.inference import answering  # torch takes a second to import
 
-        drawing = Sampling(temperature, top_k, top_p, seed, min_p, repetition_penalty)
+        sampling = Sampling(temperature, top_k, top_p, seed, min_p, repetition_penalty)
         if stop and not all(stop):
             raise Refused("--stop takes a text that is not empty")
         if answers and not pretrained:
@@ -326,16 +326,16 @@ def generate(
                 draft,
                 prompt,
                 tokens,
-                drawing,
+                sampling,
                 device,
                 data_dir,
                 stop or (),
             )
         elif run and not pretrained:
-            answering.generate(program, run, prompt, tokens, drawing, device, stop or ())
+            answering.generate(program, run, prompt, tokens, sampling, device, stop or ())
         elif pretrained and not run:
             answering.generate_pretrained(
-                program, pretrained, prompt, tokens, drawing, device, data_dir, answers, stop or ()
+                program, pretrained, prompt, tokens, sampling, device, data_dir, answers, stop or ()
             )
         else:
             raise Refused(
@@ -382,11 +382,11 @@ def chat(
         from training.generation.generate import Sampling
         from training.inference import answering  # torch takes a second to import
 
-        drawing = Sampling(temperature, top_k, top_p, seed, min_p, repetition_penalty)
+        sampling = Sampling(temperature, top_k, top_p, seed, min_p, repetition_penalty)
         if (run is None) == (pretrained is None):
             raise Refused("course chat takes one model: RUN, or --pretrained DIR|FILE|NAME")
         answering.chat(
-            program, run or str(pretrained), tokens, drawing, device, data_dir, answers, system
+            program, run or str(pretrained), tokens, sampling, device, data_dir, answers, system
         )
 
 

@@ -21,13 +21,13 @@ CONFIGS = Path(__file__).resolve().with_name("configs")
 TASKS = ("copy", "sorting", "arithmetic", "shakespeare", "text", "chat", "translation")
 OF_LANGUAGE = ("shakespeare", "text", "chat")
 MODELS = ("paper", "gpt", "llama")
-ELSEWHERE = {
+SET_BY_OPTION = {
     "task": "TASK",
     "answers": "TASK --answers DIR",
     "data_dir": "TASK --data-dir DIR",
     "pretrained": "TASK --from DIR|FILE|NAME|RUN",
 }
-WITH = {
+SETTING_TASKS = {
     "data": ("text", "chat", "translation"),
     "source": ("translation",),
     "target": ("translation",),
@@ -41,12 +41,12 @@ OF_THE_PRETRAINED = frozenset(
 """Settings that the published model determines in fine-tuning."""
 
 
-def among(*choices: str, default: Any = MISSING) -> Any:
+def choice(*choices: str, default: Any = MISSING) -> Any:
     """Define a setting that is one of these words."""
     return field(default=default, metadata={"choices": choices})
 
 
-def within(low: float, high: float | None, default: Any = MISSING) -> Any:
+def in_range(low: float, high: float | None, default: Any = MISSING) -> Any:
     """Define a setting that is a number from `low` to `high`, inclusive; `high` may be None."""
     return field(default=default, metadata={"low": low, "high": high})
 
@@ -55,24 +55,24 @@ def within(low: float, high: float | None, default: Any = MISSING) -> Any:
 class Settings:
     """Everything that a run depends on."""
 
-    task: str = among(*TASKS)
+    task: str = choice(*TASKS)
 
     # The model
     # for language models: the paper's decoder without a source, GPT-2 of day 23, or LLaMA of day 32
-    model: str = among(*MODELS, default="paper")
-    layers: int = within(1, None, 6)  # of the encoder, and of the decoder
-    d_model: int = within(1, None, 512)  # width of the tokens' vectors
-    heads: int = within(1, None, 8)  # of each attention; they divide d_model
-    kv_heads: int = within(0, None, 0)  # LLaMA: key/value heads; 0 means heads
-    d_ff: int = within(1, None, 2048)  # width of the feed-forward networks' hidden layer
-    dropout: float = within(0, 0.999, 0.1)  # dropout probability
+    model: str = choice(*MODELS, default="paper")
+    layers: int = in_range(1, None, 6)  # of the encoder, and of the decoder
+    d_model: int = in_range(1, None, 512)  # width of the tokens' vectors
+    heads: int = in_range(1, None, 8)  # of each attention; they divide d_model
+    kv_heads: int = in_range(0, None, 0)  # LLaMA: key/value heads; 0 means heads
+    d_ff: int = in_range(1, None, 2048)  # width of the feed-forward networks' hidden layer
+    dropout: float = in_range(0, 0.999, 0.1)  # dropout probability
     # for model=paper only: GPT is pre-norm and tied, LLaMA pre-norm and not tied
-    norm: str = among("post", "pre", default="post")  # after each sublayer's sum, or before it
+    norm: str = choice("post", "pre", default="post")  # after each sublayer's sum, or before it
     tie: bool = False  # tie both embeddings and the output layer; needs a joint vocabulary
     answers: str = ""  # a folder of exercises whose parts replace the reference's
     pretrained: str = ""  # language models: the model to fine-tune, which determines the sizes
     # with `pretrained`: the rank of LoRA's updates; 0 trains all weights
-    lora: int = within(0, None, 0)
+    lora: int = in_range(0, None, 0)
 
     # The data
     data: str = ""  # translation: toy, multi30k, wmt14 or a file of pairs; text, chat: the file
@@ -80,51 +80,53 @@ class Settings:
     source: str = "en"  # translation: the corpus's source language: en, de or fr
     target: str = "fr"  # translation: the target language
     lowercase: bool = False  # translation: lowercase all text
-    vocabulary: int = within(0, 1_000_000, 0)  # size of the byte-pair encoding; 0 means characters
+    vocabulary: int = in_range(
+        0, 1_000_000, 0
+    )  # size of the byte-pair encoding; 0 means characters
     joint: bool = True  # one vocabulary for both languages
     # language models: maximum number of tokens the model reads; chat: what exceeds it is cut off
-    context: int = within(1, 5000, 64)
-    pairs: int = within(0, None, 0)  # translation: train on the first so many pairs; 0 means all
+    context: int = in_range(1, 5000, 64)
+    pairs: int = in_range(0, None, 0)  # translation: train on the first so many pairs; 0 means all
     # translation: maximum length of a training sentence, in tokens
-    longest: int = within(2, 5000, 128)
-    batch: int = within(1, None, 64)  # sequences in a batch
+    longest: int = in_range(2, 5000, 128)
+    batch: int = in_range(1, None, 64)  # sequences in a batch
     # translation: tokens in a batch, both sides, padding included; 0 uses `batch`
-    batch_tokens: int = within(0, None, 0)
+    batch_tokens: int = in_range(0, None, 0)
 
     # The recipe
-    steps: int = within(1, None, 100_000)  # optimizer steps
-    factor: float = within(0, None, 1.0)  # times the paper's learning rate
-    warmup: int = within(1, None, 4000)  # steps of linear warm-up
+    steps: int = in_range(1, None, 100_000)  # optimizer steps
+    factor: float = in_range(0, None, 1.0)  # times the paper's learning rate
+    warmup: int = in_range(1, None, 4000)  # steps of linear warm-up
     # fraction of the steps, at the end, in which the learning rate decays to 0
-    cooldown: float = within(0, 1, 0.0)
-    smoothing: float = within(0, 0.999, 0.1)  # label smoothing ε; 0 for language models
+    cooldown: float = in_range(0, 1, 0.0)
+    smoothing: float = in_range(0, 0.999, 0.1)  # label smoothing ε; 0 for language models
     # muon: for the matrices of the layers; AdamW, at the same rate, for the rest
-    optimizer: str = among("adamw", "muon", default="adamw")
-    weight_decay: float = within(0, None, 0.0)  # 0 gives the paper's Adam
-    clip: float = within(0, None, 0.0)  # maximum norm of the gradient; 0 means no clipping
-    accumulate: int = within(1, None, 1)  # batches per optimizer step
+    optimizer: str = choice("adamw", "muon", default="adamw")
+    weight_decay: float = in_range(0, None, 0.0)  # 0 gives the paper's Adam
+    clip: float = in_range(0, None, 0.0)  # maximum norm of the gradient; 0 means no clipping
+    accumulate: int = in_range(1, None, 1)  # batches per optimizer step
     # decay of the weights' exponential moving average; 0 means none
-    ema: float = within(0, 0.999999, 0.0)
+    ema: float = in_range(0, 0.999999, 0.0)
     # last checkpoints, `save_every` steps apart, whose mean is the final weights (Vaswani et al. 2017,
     # §6.1); 0 means no mean
-    average_last: int = within(0, None, 0)
-    seed: int = within(0, 2**63 - 1, 0)  # random seed
+    average_last: int = in_range(0, None, 0)
+    seed: int = in_range(0, 2**63 - 1, 0)  # random seed
 
     # Validation and checkpoints
-    validate_every: int = within(1, None, 500)  # steps
+    validate_every: int = in_range(1, None, 500)  # steps
     # maximum number of validation tokens, spread evenly; 0 means all
-    validate_tokens: int = within(0, None, 0)
+    validate_tokens: int = in_range(0, None, 0)
     # early stopping after so many validations without a new best; 0 means never
-    patience: int = within(0, None, 0)
-    save_every: int = within(1, None, 500)  # steps
+    patience: int = in_range(0, None, 0)
+    save_every: int = in_range(1, None, 500)  # steps
 
     # Decoding
     # translation: α of the length penalty in beam search (Wu et al. 2016, eq. 14); 0.6 as in the paper
-    length_penalty: float = within(0, None, 0.6)
+    length_penalty: float = in_range(0, None, 0.6)
 
     # Computation
     # auto: half precision on a GPU, fp32 elsewhere
-    precision: str = among("auto", "fp32", "bf16", "fp16", default="auto")
+    precision: str = choice("auto", "fp32", "bf16", "fp16", default="auto")
     compile: bool = False  # use torch.compile: slow to start, faster on a GPU
     fused: bool = True  # use PyTorch's fused kernels, which store no attention weights
     recompute: bool = False  # gradient checkpointing, one checkpoint per layer
@@ -264,8 +266,8 @@ def refuse_useless(task: str, changes: Iterable[str]) -> None:
         Refused: the task does not use one of these settings.
     """
     for key in changes:
-        if task not in WITH.get(key, TASKS):
-            raise Refused(f"{key} is for {_listed(WITH[key])} only, got task {task}")
+        if task not in SETTING_TASKS.get(key, TASKS):
+            raise Refused(f"{key} is for {_listed(SETTING_TASKS[key])} only, got task {task}")
 
 
 def parse_changes(texts: Iterable[str], of: type = Settings) -> dict[str, Any]:
@@ -282,9 +284,9 @@ def parse_changes(texts: Iterable[str], of: type = Settings) -> dict[str, Any]:
         key, equals, value = text.partition("=")
         if not equals:
             raise Refused(f"--set must be key=value, got {text!r}")
-        if key.strip() in ELSEWHERE:
+        if key.strip() in SET_BY_OPTION:
             raise Refused(
-                f"{key.strip()} cannot be changed by --set: use course train {ELSEWHERE[key.strip()]}"
+                f"{key.strip()} cannot be changed by --set: use course train {SET_BY_OPTION[key.strip()]}"
             )
         try:
             changes[key.strip()] = _typed(key.strip(), yaml.safe_load(value) if value else "", of)

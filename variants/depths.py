@@ -30,6 +30,9 @@ class MixtureOfDepths(nn.Module):
 
         rᵢ = wᵀ xᵢ,    f(X̃) = block(X̃) − X̃,    k = ⌊capacity · T⌋, and at least 1
 
+    The choice depends on later tokens, so the layer is not causal. The block is not given the positions of
+    the chosen tokens.
+
     Raises:
         ValueError: a capacity that is not above 0, or is above 1.
 

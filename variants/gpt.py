@@ -138,7 +138,7 @@ class Block(nn.Module):
         x ← x + Dropout(Attention(LN(x)))
         x ← x + Dropout(FFN(LN(x)))
 
-    `self_attn` is called as `self_attn(x, **how)`.
+    `self_attn` is called as `self_attn(x, **attention_args)`.
 
     Source: Radford et al. 2019, §2.3.
     """
@@ -151,9 +151,11 @@ class Block(nn.Module):
         self.norm_2 = LayerNorm(size)
         self.dropout = nn.Dropout(dropout)
 
-    def forward(self, x: Float[Tensor, "B T d_model"], **how) -> Float[Tensor, "B T d_model"]:
+    def forward(
+        self, x: Float[Tensor, "B T d_model"], **attention_args
+    ) -> Float[Tensor, "B T d_model"]:
         """Map `(B, T, d_model)` to the same shape and dtype."""
-        x = x + self.dropout(self.self_attn(self.norm_1(x), **how))  # (B, T, d_model)
+        x = x + self.dropout(self.self_attn(self.norm_1(x), **attention_args))  # (B, T, d_model)
         return x + self.dropout(self.feed_forward(self.norm_2(x)))  # (B, T, d_model)
 
 
@@ -217,6 +219,10 @@ class GPT(nn.Module):
             raise ValueError(
                 f"tokens must be at most context = {self.config.context} long, got {past + tokens.size(1)}"
             )
+        if cache is not None and len(cache.keys) != self.config.n_layers:
+            raise ValueError(
+                f"cache must have {self.config.n_layers} layers, got {len(cache.keys)}"
+            )
         # 1. Look up the tokens and their positions, add, and apply dropout to the sum.
         positions = (
             torch.arange(past, past + tokens.size(1), device=tokens.device)  # (T,)
@@ -225,11 +231,11 @@ class GPT(nn.Module):
         )
         x = self.dropout(self.embed(tokens) + self.positions(positions))  # (B, T, d_model)
         # 2. Through the blocks in turn, then through the final norm.
-        how = {} if mask is None else {"mask": mask.unsqueeze(1)}
+        attention_args = {} if mask is None else {"mask": mask.unsqueeze(1)}
         for layer, block in enumerate(self.blocks):
             if cache is not None:
-                how |= {"cache": cache, "layer": layer}
-            x = block(x, **how)  # (B, T, d_model)
+                attention_args |= {"cache": cache, "layer": layer}
+            x = block(x, **attention_args)  # (B, T, d_model)
         if last:
             x = x[:, -1:]  # (B, 1, d_model)
         x = self.norm(x)  # (B, T, d_model)

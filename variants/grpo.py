@@ -21,7 +21,8 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from variants.kv_cache import generate_cached
+from variants.kv_cache import CachedModel
+from variants.sampling import generate
 
 # --- Day 48 · Reinforcement learning --------------------------------------------------------------
 
@@ -146,11 +147,18 @@ def sample_answers(
 ) -> tuple[Int[Tensor, "P G T"], Bool[Tensor, "P G T"]]:
     """Sample a group of answers to each prompt, and mark their tokens: those up to the first `end`.
 
-    `model` takes a cache, as `CachedGPT` does. The prompts have one length. An answer that does not end
-    has `max_new_tokens` tokens.
+    `model` takes a cache, as `CachedGPT` does. The prompts have one length. T is the length of the longest
+    answer; an answer that does not end has `max_new_tokens` tokens.
     """
-    rows = prompts.repeat_interleave(group, dim=0)  # (P · G, T_p)
-    text = generate_cached(model, rows, max_new_tokens, generator=generator)  # (P · G, T_p + T)
+    text = prompts.repeat_interleave(group, dim=0)  # (P · G, T_p)
+    longest = min(prompts.size(1) + max_new_tokens, model.config.context)
+    cached = CachedModel(model, longest)
+    while text.size(1) < prompts.size(1) + max_new_tokens:
+        text = generate(
+            cached, text, 1, generator=generator
+        )  # (P · G, T_p + 1), then one more each time
+        if (text[:, prompts.size(1) :] == end).any(dim=-1).all():
+            break
     answers = text[:, prompts.size(1) :].unflatten(0, (len(prompts), group))  # (P, G, T)
     ended = (answers == end).cumsum(dim=-1) - (answers == end).long()  # (P, G, T), ends before
     return answers, ended == 0
@@ -165,5 +173,6 @@ def answer_log_probs(
         [prompts.repeat_interleave(group, dim=0), answers.flatten(0, 1)], dim=1
     )  # (P · G, T_p + T)
     logits = model(rows[:, :-1])[:, -length:]  # (P · G, T, V)
+    logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
     chosen = logits.log_softmax(dim=-1).gather(-1, rows[:, -length:, None]).squeeze(-1)
     return chosen.unflatten(0, (len(prompts), group))  # (P, G, T)

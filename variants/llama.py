@@ -31,7 +31,7 @@ from variants.grouped_query import GroupedQueryAttention
 from variants.kv_cache import KVCache, past_length
 from variants.rope import rope_angles
 
-Rotation = tuple[Tensor, Tensor]  # cosines and sines of positions, (T, d_k) each
+Rotation = tuple[Tensor, Tensor]  # cosines and sines of positions, (…, T, d_k) each
 
 # --- Day 32 · LLaMA -------------------------------------------------------------------------------
 
@@ -57,7 +57,7 @@ class LLaMAConfig:
     base: float = 10000.0
 
 
-def _cos_and_sin(angles: Float[Tensor, "T pairs"]) -> Rotation:
+def _rotation_tables(angles: Float[Tensor, "T pairs"]) -> Rotation:
     """Return the cosines and sines by which `rotate` multiplies, `(T, d_k)` each."""
     cos, sin = angles.detach().cos(), angles.detach().sin()  # (T, pairs) each
     return torch.cat([cos, cos], dim=-1), torch.cat([-sin, sin], dim=-1)
@@ -76,7 +76,7 @@ def rotate(x: Float[Tensor, "B h T d_k"], rotation: Rotation) -> Float[Tensor, "
 
 def rotation_of(module: nn.Module, start: int, x: Float[Tensor, "B T d_model"]) -> Rotation:
     """Return cosines and sines for a chunk whose first token is at `start`, from a module's `angles`."""
-    cos, sin = _cos_and_sin(module.angles[start : start + x.size(1)])
+    cos, sin = _rotation_tables(module.angles[start : start + x.size(1)])
     wide = torch.promote_types(x.dtype, torch.float32)
     return cos.to(x.device, wide), sin.to(x.device, wide)
 
@@ -114,9 +114,7 @@ class RotaryAttention(GroupedQueryAttention):
         if cache is not None:
             key, value = cache.update(layer, key, value)  # (B, n_kv_heads, T_k, d_k) each
         t, t_k = x.size(1), key.size(2)
-        if (
-            mask is None and 1 < t < t_k
-        ):  # tokens after those of a cache; a single one sees everything
+        if mask is None and 1 < t < t_k:  # after those of a cache; a single token sees everything
             mask = torch.ones(t, t_k, dtype=torch.bool, device=x.device).tril(t_k - t)
         # 3. Attend, join the heads, and apply the output projection.
         heads = F.scaled_dot_product_attention(
@@ -243,7 +241,7 @@ class LLaMA(nn.Module):
         weight = next(self.parameters())
         device = "cpu" if weight.is_meta else weight.device  # "meta" has no values
         wide = torch.promote_types(weight.dtype, torch.float32)
-        for name, buffer in zip(("cos", "sin"), _cos_and_sin(angles), strict=True):
+        for name, buffer in zip(("cos", "sin"), _rotation_tables(angles), strict=True):
             self.register_buffer(name, buffer.to(device, wide), persistent=False)  # (context, d_k)
 
     def _apply(self, fn, recurse=True):

@@ -131,7 +131,7 @@ def parallel_scan(
 def associative_scan(
     decay: Float[Tensor, "B T *rest"], update: Float[Tensor, "B T *rest"]
 ) -> Float[Tensor, "B T *rest"]:
-    """Compute all states h_t = decay_t · h_{t−1} + written_t, h_{−1} = 0, in ⌈log₂ T⌉ rounds.
+    """Compute all states h_t = decay_t · h_{t−1} + update_t, h_{−1} = 0, in ⌈log₂ T⌉ rounds.
 
     Two tokens in a row act on the state like a single one: h ↦ p h + x, then h ↦ q h + z, is
     h ↦ p q h + (q x + z). So neighbors are combined, and half as many are left to scan. That returns the

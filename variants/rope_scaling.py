@@ -65,4 +65,4 @@ def stretch(model: nn.Module, divisors: Float[Tensor, " pairs"]) -> None:
     stretched = angles / divisors.to(angles)  # (context, pairs)
     for block in model.blocks:
         block.self_attn.angles = stretched
-    model.to(model.embed.weight.dtype)  # a `LLaMA` computes its cosines and sines again
+    model.to(model.embed.weight.device)  # a `LLaMA` computes its cosines and sines again

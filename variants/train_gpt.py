@@ -26,24 +26,24 @@ BATCH_SIZE = 12  # rows
 GRAD_ACCUM = 1  # batches in a step, which need no more memory than one
 LEARNING_RATE = 1e-3  # at its peak
 WARMUP_SHARE = 0.05  # of the steps
-MIN_LR_SHARE = 0.1  # of the peak, at the last step
+MIN_LR_SHARE = 0.1  # of the peak, after the last step
 BETAS = (0.9, 0.99)
 WEIGHT_DECAY = 0.1
 GRAD_CLIP = 1.0
 REPORTS = 10
 EVAL_BATCHES = 20  # in each report
 HELD_OUT_SHARE = 0.1  # of the text
-GPU = torch.cuda.is_available()
-DEVICE = torch.device("cuda" if GPU else "mps" if torch.backends.mps.is_available() else "cpu")
+HAS_CUDA = torch.cuda.is_available()
+DEVICE = torch.device("cuda" if HAS_CUDA else "mps" if torch.backends.mps.is_available() else "cpu")
 # bfloat16 has the range of float32; float16 would need the loss scaler of day 38.
-HALF = GPU and torch.cuda.is_bf16_supported(including_emulation=False)
+USE_BF16 = HAS_CUDA and torch.cuda.is_bf16_supported(including_emulation=False)
 
 
-def loss_of(model: nn.Module, text: Tensor, context: int) -> Tensor:
+def random_batch_loss(model: nn.Module, text: Tensor, context: int) -> Tensor:
     """Return the mean cross-entropy, in nats per byte, of rows drawn from the text."""
     starts = torch.randint(len(text) - context, (BATCH_SIZE, 1))
     rows = text[starts + torch.arange(context + 1)].to(DEVICE, torch.long)  # (B, T + 1)
-    with torch.autocast(DEVICE.type, torch.bfloat16, enabled=HALF):
+    with torch.autocast(DEVICE.type, torch.bfloat16, enabled=USE_BF16):
         return F.cross_entropy(model(rows[:, :-1]).flatten(0, 1), rows[:, 1:].flatten())
 
 
@@ -52,7 +52,7 @@ def validation_loss(model: nn.Module, text: Tensor, context: int) -> float:
     """Return the loss on held-out text, on the same rows each time."""
     model.eval()
     torch.manual_seed(0)
-    losses = [loss_of(model, text, context).item() for _ in range(EVAL_BATCHES)]
+    losses = [random_batch_loss(model, text, context).item() for _ in range(EVAL_BATCHES)]
     model.train()
     return sum(losses) / EVAL_BATCHES
 
@@ -87,10 +87,13 @@ def train(text: bytes, steps: int, out: Path, config: GPTConfig, compiled: bool 
             f"text must be over {context / HELD_OUT_SHARE:.0f} bytes long, got {len(text)}"
         )
     tokens = torch.frombuffer(bytearray(text), dtype=torch.uint8)
+    settings = {name: value for name, value in globals().items() if name.isupper()}
     run = {"text": hashlib.sha256(text).hexdigest(), "steps": steps} | asdict(config)
+    run |= {name: repr(value) for name, value in settings.items() if name != "CONFIG"}
     torch.manual_seed(0)
-    model, first, best, path = GPT(config).to(DEVICE), 0, math.inf, out / "checkpoint.pt"
+    model, path = GPT(config).to(DEVICE), out / "checkpoint.pt"
     optimizer = adamw(model)
+    first, best = 0, math.inf
     if path.exists():
         saved = torch.load(path, map_location=DEVICE, weights_only=True)
         if differences := [name for name in run if saved.get("run", {}).get(name) != run[name]]:
@@ -102,7 +105,7 @@ def train(text: bytes, steps: int, out: Path, config: GPTConfig, compiled: bool 
         first, best = saved["step"], saved["best"]
         print(f"resumed at step {first}")
     forward = torch.compile(model) if compiled else model  # the same parameters
-    started, trained = time.perf_counter(), 0  # tokens since the last report
+    started, tokens_read = time.perf_counter(), 0  # since the last report
     for step in range(first, steps):
         # 1. Batches and dropout depend on the step alone, so that a resumed run draws the same ones.
         torch.manual_seed(step + 1)
@@ -110,9 +113,9 @@ def train(text: bytes, steps: int, out: Path, config: GPTConfig, compiled: bool 
             group["lr"] = learning_rate(step, steps)
         # 2. Accumulate gradients: the mean over the batches is the gradient of one large batch.
         for _ in range(GRAD_ACCUM):
-            loss = loss_of(forward, tokens[:-held_out], context)
+            loss = random_batch_loss(forward, tokens[:-held_out], context)
             (loss / GRAD_ACCUM).backward()
-            trained += BATCH_SIZE * context
+            tokens_read += BATCH_SIZE * context
         # 3. Clip the gradient, and take the step.
         nn.utils.clip_grad_norm_(model.parameters(), GRAD_CLIP)
         optimizer.step()
@@ -120,16 +123,17 @@ def train(text: bytes, steps: int, out: Path, config: GPTConfig, compiled: bool 
         # 4. Report, and save.
         if (step + 1) % max(1, steps // REPORTS) == 0 or step + 1 == steps:
             last_loss = loss.item()  # waits for the GPU, so that the time is the step's
-            speed = trained / (time.perf_counter() - started)
+            speed = tokens_read / (time.perf_counter() - started)
             validation = validation_loss(forward, tokens[-held_out:], context)
             losses = f"loss {last_loss:.3f}, validation {validation:.3f}"
             print(f"step {step + 1:5}: {losses}, {speed:,.0f} tokens/s", flush=True)
             if validation < best:
                 best = validation
-                save({"model": model.state_dict(), "step": step + 1}, out / "best.pt")
+                weights = {"model": model.state_dict(), "config": asdict(config)}
+                save(weights | {"step": step + 1}, out / "best.pt")
             state = {"model": model.state_dict(), "optimizer": optimizer.state_dict()}
             save(state | {"step": step + 1, "best": best, "run": run}, path)
-            started, trained = time.perf_counter(), 0
+            started, tokens_read = time.perf_counter(), 0
     return model
 
 

@@ -58,12 +58,20 @@ STUDIES = ROOT / "laboratory" / "studies" / "README.md"
 LINK = re.compile(r"(?:\]\(|src=\")([\w./-]+)[)\"]")
 
 
-def assemble(source: Path) -> None:
-    """Write the source of the site into a new folder."""
-    for name, content in _files().items():
-        path = source / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(content)
+def assemble(source: Path) -> set[Path]:
+    """Write the source of the site into a folder, and leave files that have not changed as they are.
+
+    Returns the files that the source does not have any more; they are removed.
+    """
+    files = {source / name: content for name, content in _files().items()}
+    for path, content in files.items():
+        if not path.is_file() or path.read_bytes() != content:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(content)
+    gone = {path for path in source.rglob("*") if path.is_file()} - files.keys()
+    for path in gone:
+        path.unlink()
+    return gone
 
 
 def _files() -> dict[str, bytes]:

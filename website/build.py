@@ -1,4 +1,7 @@
-"""Build the site: `make site`, or `python -m website.build FOLDER`. Nothing is fetched."""
+"""Build the site: `make site`, or `python -m website.build FOLDER`. Nothing is fetched.
+
+A page is built again if it has changed; all are, after a change in this folder.
+"""
 
 from __future__ import annotations
 
@@ -22,16 +25,20 @@ def build(folder: Path) -> None:
         SystemExit: Sphinx found something wrong, and has said what.
     """
     source, pages, doctrees = folder / "source", folder / "html", folder / "doctrees"
-    for old in (source, pages, doctrees):  # a page that is gone would stay in what was built before
-        shutil.rmtree(old, ignore_errors=True)
-    assemble(source)
-    settings = ["-c", HERE, "-d", doctrees, "-j", "2", "-q", "--fail-on-warning"]
+    built = doctrees / "environment.pickle"
+    gone = assemble(source)
+    changed = max(path.stat().st_mtime for path in HERE.rglob("*") if path.suffix != ".pyc")
+    if gone or not built.exists() or changed > built.stat().st_mtime:
+        for old in (pages, doctrees):
+            shutil.rmtree(old, ignore_errors=True)
+    settings = ["-c", HERE, "-d", doctrees, "-j", "2", "--fail-on-warning"]
     gc.disable()  # millions of nodes are made, and hardly any are freed: to look for them takes longer
     try:
         failed = build_main([str(word) for word in (*settings, source, pages)])
     finally:
         gc.enable()
     if failed:
+        shutil.rmtree(doctrees)  # a page that was read with a warning would not be read again
         raise SystemExit(failed)
 
 

@@ -39,24 +39,24 @@ class Remote:
         for line in self._asked({"load": request}, LOADING)["lines"]:
             report(line)
 
-    def generate(self, prompt: str, tokens: int, drawing: Sampling) -> Iterator[str]:
+    def generate(self, prompt: str, tokens: int, sampling: Sampling) -> Iterator[str]:
         """Yield pieces of the continuation of a text."""
-        return self._begun({"prompt": prompt}, tokens, drawing)
+        return self._begun({"prompt": prompt}, tokens, sampling)
 
-    def reply(self, messages: Sequence[Message], tokens: int, drawing: Sampling) -> Iterator[str]:
+    def reply(self, messages: Sequence[Message], tokens: int, sampling: Sampling) -> Iterator[str]:
         """Yield pieces of the reply in a conversation.
 
         Raises:
             TooLong: a shorter conversation may fit.
         """
-        return self._begun({"messages": list(messages)}, tokens, drawing)
+        return self._begun({"messages": list(messages)}, tokens, sampling)
 
     def end(self) -> None:
         """End the worker."""
         self._worker.end()
 
-    def _begun(self, what: dict[str, Any], tokens: int, drawing: Sampling) -> Iterator[str]:
-        self._asked({"begin": what | {"tokens": tokens, "drawing": asdict(drawing)}}, READING)
+    def _begun(self, what: dict[str, Any], tokens: int, sampling: Sampling) -> Iterator[str]:
+        self._asked({"begin": what | {"tokens": tokens, "sampling": asdict(sampling)}}, READING)
         return self._pieces()
 
     def _pieces(self) -> Iterator[str]:

@@ -65,7 +65,7 @@ def _load(answers: str, named: str, model: str) -> list[str]:
     classes = Classes(
         gpt2=OwnGPT,
         llama=getattr(assembled.module, "LLaMA", Classes.llama),
-        reader=decoding.CachedModel,
+        cached_forward=decoding.CachedModel,
         sample=sys.modules["variants.sampling"].sample,
     )
     STAGE.model = Pretrained.load(path, "cpu", classes)
@@ -74,11 +74,11 @@ def _load(answers: str, named: str, model: str) -> list[str]:
 
 def _begin(
     tokens: int,
-    drawing: dict[str, Any],
+    sampling: dict[str, Any],
     prompt: str | None = None,
     messages: list[dict[str, str]] | None = None,
 ) -> None:
-    how = Sampling(**drawing)
+    how = Sampling(**sampling)
     if messages is None:
         STAGE.pieces = STAGE.model.generate(prompt or "", tokens, how)
     else:

@@ -75,6 +75,7 @@ class Watch:
         self._events: queue.Queue[str] = queue.Queue()
         self._day = day
         self._checked: PendingVerdict | None = None
+        self._unprinted: PendingVerdict | None = None
         self._result: DayResult | None = None
         self._mark = ""
         self._moment = ""
@@ -149,7 +150,10 @@ class Watch:
     def _work(self, judge: Judge, pool: WorkerPool) -> Generator[None, None, None]:
         """All there is to do after a save: the verdict, a piece at each step, and the rest in a thread."""
         yield from self._verdict(judge, pool)
-        yield from self._beside(self._afterwards(judge, self._checked))
+        try:
+            yield from self._beside(self._afterwards(judge, self._checked))
+        finally:  # a newer save has overtaken this one, before it was diagnosed
+            self._print_json()
 
     def _afterwards(self, judge: Judge, checked: PendingVerdict | None) -> Steps:
         """Search for what was misunderstood, and compute what other diagnoses will need, today's and
@@ -160,8 +164,7 @@ class Watch:
                 search = yield from checked.run_on_practice()
                 yield lambda: self._show_practice(checked)
                 yield from self._search(checked, search)
-            if self._json:
-                yield lambda: self._print_json(checked)
+            yield self._print_json
         yield from judge.prepare()
         if checked is not None and checked.search is not None and not checked.search.done:
             yield from checked.search.steps()  # what took its time the first time is cached now
@@ -211,7 +214,7 @@ class Watch:
                     break
                 yield
         self._moment = time.strftime("%H:%M:%S")
-        self._checked = checked
+        self._checked = self._unprinted = checked
         self._result = checked.result
         if not self._json:
             self._show()
@@ -244,8 +247,11 @@ class Watch:
         elif not self._json:
             self._console.print(practice_verdict(self._result, self._seed))
 
-    def _print_json(self, checked: PendingVerdict) -> None:
-        print(json.dumps(report_json([checked.result])), flush=True)
+    def _print_json(self) -> None:
+        """Print the last verdict as it is now, once."""
+        if self._json and self._unprinted is not None:
+            print(json.dumps(report_json([self._unprinted.result])), flush=True)
+        self._unprinted = None
 
     def _keep(self) -> None:
         if self._result is not None and belongs_on_board(self._answers, self._seed, self._device):

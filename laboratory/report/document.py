@@ -13,7 +13,7 @@ from laboratory.report.comparison import Compared
 from laboratory.study import description
 from laboratory.study.description import STUDIES, TRIAL_SEEDS, Study
 from laboratory.study.results import FILE, Results, read
-from training.checkpoints import write_whole
+from training.checkpoints import write_atomically
 from training.errors import Refused
 
 NAME = "report.md"
@@ -35,9 +35,9 @@ def write(study: Study, results: Results) -> Path:
     folder = study.folder
     folder.mkdir(parents=True, exist_ok=True)
     report_pictures.draw(study, results, folder)
-    write_whole(folder / NAME, text.encode())
+    write_atomically(folder / NAME, text.encode())
     if STUDIES in folder.parents:
-        write_whole(STUDIES / "README.md", index().encode())
+        write_atomically(STUDIES / "README.md", index().encode())
     return folder / NAME
 
 

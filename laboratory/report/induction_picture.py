@@ -18,7 +18,7 @@ from laboratory.report.style import COLORS, as_svg
 from laboratory.study.induction import FORMED, strongest
 from laboratory.study.repeats import SYMBOLS
 from laboratory.study.results import CellResult, Results
-from training.checkpoints import write_whole
+from training.checkpoints import write_atomically
 
 PICTURE = "heads.svg"
 WIDTH = 4.1  # inches: 390 pixels of a telephone
@@ -64,7 +64,7 @@ def draw(results: Results, folder: Path) -> None:
             "Frame: the best head; dotted: of the layers below, the previous-token head.",
             fontsize=7,
         )
-        write_whole(folder / PICTURE, as_svg(figure))
+        write_atomically(folder / PICTURE, as_svg(figure))
 
 
 def _column(plots: Sequence[Axes], cells: Sequence[CellResult], dearest: float) -> None:

@@ -12,7 +12,7 @@ from laboratory.report.comparison import Compared
 from laboratory.report.style import STYLE, as_svg
 from laboratory.study.description import Picture, Study
 from laboratory.study.results import Results
-from training.checkpoints import write_whole
+from training.checkpoints import write_atomically
 
 
 @dataclass(frozen=True)
@@ -50,9 +50,9 @@ def draw(study: Study, results: Results, folder: Path) -> None:
         induction_picture.draw(results, folder)
     with matplotlib.rc_context(STYLE):
         if results.trials:
-            write_whole(folder / RATES.file, as_svg(panels.rates(compared)))
+            write_atomically(folder / RATES.file, as_svg(panels.rates(compared)))
         for picture in study.pictures:
-            write_whole(
+            write_atomically(
                 folder / _file(picture), as_svg(panels.KINDS[picture.kind](compared, picture))
             )
 

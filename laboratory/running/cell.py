@@ -20,7 +20,7 @@ from laboratory.study.model import build
 from laboratory.study.results import CellResult
 from laboratory.study.selection import Selection
 from training import devices
-from training.checkpoints import write_whole
+from training.checkpoints import write_atomically
 from training.data import tasks
 from training.data.tasks import Task
 from training.devices import ProcessContext
@@ -82,7 +82,7 @@ class Experiment(Trainer):
         if self.cell.task == REPEATS:
             look = induction.look(self.model, self.task, self.context.device)
             self.looks.append({"step": self.progress.step, **look})
-            write_whole(self._file, json.dumps(self.looks).encode())
+            write_atomically(self._file, json.dumps(self.looks).encode())
         return loss
 
 

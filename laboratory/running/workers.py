@@ -18,7 +18,7 @@ from pathlib import Path
 
 from laboratory.study.description import Cell
 from laboratory.study.results import CellResult
-from training.checkpoints import previous, write_whole
+from training.checkpoints import previous, write_atomically
 from training.cores import end_with_parent
 from training.errors import Refused
 from training.loop.run_folder import Run
@@ -46,7 +46,7 @@ class Job:
 
     def keep(self, result: CellResult) -> None:
         """Write the result, and delete what only resuming needs: it is most of a run's bytes."""
-        write_whole(self.folder / SEEN, json.dumps(vars(result)).encode())
+        write_atomically(self.folder / SEEN, json.dumps(vars(result)).encode())
         run = Run(self.folder)
         for path in (run.state, previous(run.state), run.best):
             path.unlink(missing_ok=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 
 from training.errors import Refused
-from training.settings import Settings, among, check, within
+from training.settings import Settings, check, choice, in_range
 
 GROUPS = 4  # of a GroupNorm: 16 features each where d_model is 64
 
@@ -20,24 +20,28 @@ class Recipe:
         Refused: a value that is not allowed, or parts that are not meant for each other.
     """
 
-    normalized_by: str = among("layer", "rms", "group", "none", default="layer")
-    activation: str = among("relu", "gelu", "gelu_tanh", "mish", "swiglu", default="relu")
-    positions: str = among("sinusoid", "learned", "t5", "rope", "alibi", "none", default="sinusoid")
-    attention: str = among(
+    normalized_by: str = choice("layer", "rms", "group", "none", default="layer")
+    activation: str = choice("relu", "gelu", "gelu_tanh", "mish", "swiglu", default="relu")
+    positions: str = choice(
+        "sinusoid", "learned", "t5", "rope", "alibi", "none", default="sinusoid"
+    )
+    attention: str = choice(
         *("full", "fused", "grouped", "multi_query", "window", "linear", "convolved", "mamba"),
         default="full",
     )
     qk_norm: bool = False  # normalize queries and keys
     # rope: how texts longer than the context are read; kept, the angles grow as ever
-    longer: str = among("kept", "linear", "yarn", "llama3", "window", default="kept")
-    groups: int = within(1, None, 2)  # grouped: key/value heads
-    window: int = within(2, None, 32)  # window: earlier tokens that a token sees; even
-    experts: int = within(0, None, 0)  # in place of each feed-forward network; 0 is the one network
-    top_k: int = within(1, None, 1)  # experts of each token
+    longer: str = choice("kept", "linear", "yarn", "llama3", "window", default="kept")
+    groups: int = in_range(1, None, 2)  # grouped: key/value heads
+    window: int = in_range(2, None, 32)  # window: earlier tokens that a token sees; even
+    experts: int = in_range(
+        0, None, 0
+    )  # in place of each feed-forward network; 0 is the one network
+    top_k: int = in_range(1, None, 1)  # experts of each token
     renormalized: bool = (
         True  # the weights of a token's experts sum to 1; Switch has the router's p
     )
-    balance: float = within(0, None, 0.01)  # the weight of the experts' balance in the loss
+    balance: float = in_range(0, None, 0.01)  # the weight of the experts' balance in the loss
 
     def __post_init__(self) -> None:
         for part in fields(self):

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from training.checkpoints import write_whole
+from training.checkpoints import write_atomically
 from training.errors import Refused
 
 Value = int | float | str | bool
@@ -77,7 +77,7 @@ def write(results: Results, folder: Path) -> None:
         OSError: the file could not be written; an older one is untouched.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    write_whole(folder / FILE, "".join(f"{line}\n" for line in _lines(results)).encode())
+    write_atomically(folder / FILE, "".join(f"{line}\n" for line in _lines(results)).encode())
 
 
 def read(folder: Path) -> Results:

@@ -15,8 +15,8 @@ from training.models.architectures import (
     LanguageModel,
     Objective,
     build,
+    copy_weights,
     count,
-    put_weights,
     recompute_layers,
     smoothed,
     weights_of,
@@ -129,7 +129,7 @@ def test_norms_of_older_runs_are_loaded(kind):
             for name, weight in older.items()
         }
     assert any("sublayer" in name for name in older)
-    put_weights(other, older)
+    copy_weights(other, older)
     text = torch.randint(len(WORDS), (2, 6))
     assert torch.equal(other(text), model(text))
 
@@ -186,16 +186,16 @@ def test_weights_go_from_model_to_model():
     other = build(settings, ALONE).double().eval()
     tokens = torch.randint(0, 13, (2, 5))
     assert not torch.equal(first(tokens), other(tokens))
-    put_weights(other, weights_of(first))
+    copy_weights(other, weights_of(first))
     assert torch.equal(first(tokens), other(tokens))
 
 
 def test_weights_of_another_model_are_refused():
     model = made(small())
     with pytest.raises(Refused, match="of another model"):
-        put_weights(model, weights_of(made(small(d_model=32))))
+        copy_weights(model, weights_of(made(small(d_model=32))))
     with pytest.raises(Refused, match=r"decoder\.layers\.1"):
-        put_weights(model, weights_of(made(small(layers=2))))
+        copy_weights(model, weights_of(made(small(layers=2))))
 
 
 # --- A learner's own parts ------------------------------------------------------------------------

@@ -7,7 +7,7 @@ from implementation import Batch, beam_search, greedy_decode, subsequent_mask
 from tests.training.conftest import small
 from training.data.vocabulary import Languages, Symbols
 from training.models.architectures import build
-from training.models.cached_decoding import CachedEncoderDecoder, reader
+from training.models.cached_decoding import CachedEncoderDecoder, cached_forward
 from training.models.parts import REFERENCES, Parts
 
 WORDS = Symbols(tuple("_|.abcdefgh"), "")  # padding, start, end, letters
@@ -114,7 +114,7 @@ def test_a_text_is_read_on_as_it_is_read_at_once(how):
     settings = small("shakespeare", layers=2, context=7, dropout=0.0, **how)
     model = made(settings, Languages(None, WORDS, None))
     text = torch.randint(len(WORDS), (1, 12))
-    ask = reader(model, settings, REFERENCES[settings.model])
+    ask = cached_forward(model, settings, REFERENCES[settings.model])
     with torch.no_grad():
         for end in (3, 4, 5, 6, 7, 8, 9, 12):
             tokens = text[:, max(0, end - 7) : end]
@@ -129,7 +129,7 @@ def test_parts_of_a_learner_are_asked_as_they_were_written():
     model = made(settings, Languages(None, WORDS, None))
     lengths = []
     model.register_forward_hook(lambda module, inputs, output: lengths.append(inputs[0].size(1)))
-    ask = reader(model, settings, Parts(REFERENCES["paper"].module))
+    ask = cached_forward(model, settings, Parts(REFERENCES["paper"].module))
     for end in (3, 4, 5):
         ask(torch.ones(1, end, dtype=torch.int64))
     assert lengths == [3, 4, 5]

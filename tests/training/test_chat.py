@@ -153,10 +153,10 @@ class Parrot:
     def __init__(self, most=100):
         self.asked, self.most = [], most
 
-    def reply(self, messages, tokens, drawing):
+    def reply(self, messages, tokens, sampling):
         if len(messages) > self.most:
             raise TooLong("does not fit")
-        self.asked.append(([message["content"] for message in messages], drawing))
+        self.asked.append(([message["content"] for message in messages], sampling))
         return iter([messages[-1]["content"][:1], messages[-1]["content"][1:]])
 
 
@@ -187,14 +187,14 @@ def test_a_conversation_has_a_history_until_it_is_reset():
         ["Be kind.", "one"], ["Be kind.", "one", "one", "two"], ["Be kind.", "three"],
     ]  # fmt: skip
     assert "".join(printed) == "one\ntwo\nthree\n"
-    assert [drawing.seed for _, drawing in parrot.asked] == [0, 1, 2]
+    assert [sampling.seed for _, sampling in parrot.asked] == [0, 1, 2]
 
 
 def test_the_temperature_changes_and_what_is_no_command_is_told():
     parrot = Parrot()
     chat, _, console = chat_of(parrot)
     hear_all(chat, "/temperature 0.25", "x", "/temperature warm", "/temperature -1", "/what")
-    assert [drawing.temperature for _, drawing in parrot.asked] == [0.25]
+    assert [sampling.temperature for _, sampling in parrot.asked] == [0.25]
     output = console.export_text()
     assert "/temperature must be a number such as 0.7, got 'warm'" in output
     assert "temperature must be a number of at least 0" in output
@@ -203,8 +203,8 @@ def test_the_temperature_changes_and_what_is_no_command_is_told():
 
 def test_a_stopped_reply_is_kept_as_far_as_it_came():
     class Stopped(Parrot):
-        def reply(self, messages, tokens, drawing):
-            yield from super().reply(messages, tokens, drawing)
+        def reply(self, messages, tokens, sampling):
+            yield from super().reply(messages, tokens, sampling)
             if messages[-1]["content"] == "stop":
                 raise KeyboardInterrupt
             yield "!"

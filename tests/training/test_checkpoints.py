@@ -12,9 +12,9 @@ from training.checkpoints import (
     previous,
     read_state,
     read_weights,
+    write_atomically,
     write_state,
     write_weights,
-    write_whole,
 )
 from training.errors import Refused
 
@@ -90,7 +90,7 @@ def test_weights_come_back_shared_ones_too(tmp_path):
 
 
 def test_damaged_weights_are_refused(tmp_path):
-    write_whole(tmp_path / "w", b"no weights at all")
+    write_atomically(tmp_path / "w", b"no weights at all")
     with pytest.raises(Refused, match="is damaged"):
         read_weights(tmp_path / "w")
     with pytest.raises(Refused, match="cannot be read: No such file"):

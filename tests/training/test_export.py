@@ -251,7 +251,7 @@ def test_a_file_is_replaced_whole(trained, exported, monkeypatch):
     """Where writing fails, the file that was there is still that one."""
     file, graph = trained / "kept.onnx", exported("paper")[0]
     file.write_text("what was there")
-    monkeypatch.setattr(onnx_models, "write_whole", _no_room)
+    monkeypatch.setattr(onnx_models, "write_atomically", _no_room)
     monkeypatch.setattr(onnx_models, "export", lambda model, path, **_: shutil.copy(graph, path))
     done = course("export", trained / "llama", "--onnx", file)
     assert done.exit_code == 2 and "No space left" in done.output

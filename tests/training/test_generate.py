@@ -7,7 +7,7 @@ import torch
 
 from tests.training.test_pretrained import LIKELIEST, PROMPT, written
 from training.errors import Refused
-from training.generation.generate import Sampling, adjusted, choosing, until
+from training.generation.generate import Sampling, adjusted, make_sampler, stop_at
 from training.models.pretrained import Pretrained
 
 LOGITS = torch.tensor([[2.0, 1.0, -1.0, 0.5]])
@@ -39,8 +39,8 @@ def test_a_penalty_keeps_a_text_from_repeating_itself():
     def ask(tokens):
         return LOGITS.expand(1, tokens.size(1), 4)
 
-    def said(drawing):
-        choose, ids = choosing(ask, drawing, context=9, device=torch.device("cpu")), [3]
+    def said(sampling):
+        choose, ids = make_sampler(ask, sampling, context=9, device=torch.device("cpu")), [3]
         for _ in range(3):
             ids.append(choose(ids))
         return ids[1:]
@@ -69,11 +69,11 @@ def test_a_way_of_drawing_that_there_is_not_is_refused(how):
     ],
 )
 def test_a_text_ends_before_a_stop(pieces, stops, expected):
-    assert "".join(until(iter(pieces), stops)) == expected
+    assert "".join(stop_at(iter(pieces), stops)) == expected
 
 
 def test_what_may_begin_a_stop_waits():
-    assert next(until(iter(["abc", "d"]), ["cx"])) == "ab"
+    assert next(stop_at(iter(["abc", "d"]), ["cx"])) == "ab"
 
 
 @pytest.mark.slow

@@ -152,7 +152,7 @@ def test_pieces_are_whole_characters(runs, monkeypatch):
     model = model_of(runs, "text")
     ids = iter(model.languages.target.encode("🙂 é"))
     scripted = {"sampler": lambda *how: torch.tensor([next(ids)])}
-    monkeypatch.setattr(generate.choosing, "__kwdefaults__", scripted)
+    monkeypatch.setattr(generate.make_sampler, "__kwdefaults__", scripted)
     count = len(model.languages.target.encode("🙂 é"))
     pieces = list(model.generate("a", count))
     assert "".join(pieces) == "🙂 é" and "🙂" in pieces and count > len(pieces)

@@ -18,7 +18,7 @@ from training.inference.evaluation import evaluate
 from training.inference.trained_model import TrainedModel
 from training.loop.run_folder import Run
 from training.loop.training_loop import Trainer
-from training.models.architectures import build, put_weights, weights_of
+from training.models.architectures import build, copy_weights, weights_of
 from training.models.parts import REFERENCES, parts_of
 from variants.gpt import GPT
 
@@ -155,10 +155,10 @@ def test_what_is_trained_is_what_is_measured_and_used(answers, tmp_path):
 
 def implementation_model(model):
     """The reference's model with the same weights."""
-    from training.models.architectures import build, put_weights, weights_of
+    from training.models.architectures import build, copy_weights, weights_of
 
     other = build(model.settings, model.languages)
-    put_weights(other, weights_of(model.model))
+    copy_weights(other, weights_of(model.model))
     return other
 
 
@@ -259,7 +259,7 @@ def test_what_is_built_upon_a_part_finds_the_learner_s(tmp_path, model, stem, te
     assert not filled & {"make_model", "MultiHeadedAttention", "rate", "generate"}
     languages = Languages(None, Symbols(tuple("abc"), ""), None)
     theirs, reference = build(settings, languages, parts), build(settings, languages)
-    put_weights(reference, weights_of(theirs))
+    copy_weights(reference, weights_of(theirs))
     tokens = torch.tensor([[0, 1, 2, 1]])
     assert not torch.allclose(theirs(tokens), reference(tokens))
     assert sys.modules["variants.gpt"].GPT is GPT

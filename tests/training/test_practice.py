@@ -24,7 +24,7 @@ from training.inference.trained_model import TrainedModel
 from training.loop.monitor import Monitor
 from training.loop.run_folder import Run
 from training.loop.training_loop import Trainer
-from training.models.cached_decoding import CachedEncoderDecoder, reader
+from training.models.cached_decoding import CachedEncoderDecoder, cached_forward
 from training.models.parts import REFERENCES
 from variants.shipping import quantize_model
 
@@ -130,7 +130,7 @@ def test_a_language_model_reads_there(changes):
     """Token by token with a cache."""
     settings = small("text", layers=2, dropout=0.0, **changes)
     model = made(settings, Languages(WORDS, WORDS, 2)).to("practice")
-    ask = reader(model, settings, REFERENCES[settings.model])
+    ask = cached_forward(model, settings, REFERENCES[settings.model])
     tokens = torch.randint(3, len(WORDS), (1, 5)).to("practice")
     with torch.no_grad():
         for length in range(1, 6):

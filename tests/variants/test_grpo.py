@@ -70,6 +70,9 @@ def test_sampled_answers_and_their_probabilities():
         length = answer.index(2) + 1 if 2 in answer else 7
         assert marked == [True] * length + [False] * (7 - length)
     assert not mask.all() and mask.all(-1).any()
+    draws = torch.Generator().manual_seed(1)  # with more room, nothing is drawn after the last end
+    longer, longer_mask = sample_answers(model, prompts, 6, 40, end=2, generator=draws)
+    assert longer_mask.sum(-1).max() == longer.size(-1)
     text = torch.cat([prompts[1], answers[1, 3]])
     expected = model(text[None, :-1]).log_softmax(-1)[0, 3:][torch.arange(7), answers[1, 3]]
     torch.testing.assert_close(answer_log_probs(model, prompts, answers)[1, 3], expected)

@@ -14,7 +14,7 @@ from training.errors import Refused
 from variants.sampling import sample
 
 
-class Words(Protocol):
+class Tokenizer(Protocol):
     """Encodes text as token ids, and decodes them."""
 
     def encode(self, text: str) -> list[int]:
@@ -60,10 +60,10 @@ class Sampling:
             )
 
 
-Ask = Callable[[Tensor], Tensor]
+NextLogits = Callable[[Tensor], Tensor]
 """Maps a growing text `(B, t)` to logits `(B, T, V)`, whose last row is for the next token."""
 
-Choose = Callable[[list[int]], int]
+NextToken = Callable[[list[int]], int]
 """Returns the token that follows a growing list of ids."""
 
 
@@ -81,53 +81,52 @@ class Sample(Protocol):
         """Token ids."""
 
 
-def choosing(
-    ask: Ask,
-    drawing: Sampling,
+def make_sampler(
+    next_logits: NextLogits,
+    sampling: Sampling,
     *,
     context: int,
     device: torch.device,
     sampler: Sample = sample,
-) -> Choose:
+) -> NextToken:
     """Return a function that samples a model's next token.
 
     Args:
-        ask: the model; it gets at most the last `context` tokens.
-        drawing: how tokens are sampled.
+        next_logits: the model; it gets at most the last `context` tokens.
+        sampling: how tokens are sampled.
         context: the maximum number of tokens that the model can read.
         device: the model's device.
         sampler: samples from logits.
     """
-    generator = torch.Generator().manual_seed(drawing.seed)
-    how = drawing.temperature, drawing.top_k, drawing.top_p
+    generator = torch.Generator().manual_seed(sampling.seed)
+    how = sampling.temperature, sampling.top_k, sampling.top_p
 
-    def choose(ids: list[int]) -> int:
+    def next_token(ids: list[int]) -> int:
         window = torch.tensor([ids[-context:]], device=device)
         with torch.no_grad():
-            logits = ask(window)[
-                :, -1
-            ].cpu()  # (1, V); sampled on the CPU, so that all devices draw the same
-            return int(sampler(adjusted(logits, ids, drawing), *how, generator))
+            logits = next_logits(window)[:, -1]  # (1, V)
+            logits = logits.cpu()  # so that all devices draw the same
+            return int(sampler(adjusted(logits, ids, sampling), *how, generator))
 
-    return choose
+    return next_token
 
 
-def adjusted(logits: Tensor, ids: list[int], drawing: Sampling) -> Tensor:
+def adjusted(logits: Tensor, ids: list[int], sampling: Sampling) -> Tensor:
     """Apply the repetition penalty and min-p to logits `(1, V)`, before top-k and top-p."""
-    if drawing.repetition_penalty != 1:
+    if sampling.repetition_penalty != 1:
         present = torch.tensor([sorted(set(ids))])  # (1, distinct tokens)
         scores = logits.gather(1, present)
-        penalty = drawing.repetition_penalty
+        penalty = sampling.repetition_penalty
         scores = torch.where(scores > 0, scores / penalty, scores * penalty)
         logits = logits.scatter(1, present, scores)
-    if drawing.min_p and drawing.temperature > 0:
-        below = drawing.temperature * math.log(drawing.min_p)  # as a difference of logits
+    if sampling.min_p and sampling.temperature > 0:
+        below = sampling.temperature * math.log(sampling.min_p)  # as a difference of logits
         least = logits.amax(dim=-1, keepdim=True) + below
         logits = logits.masked_fill(logits < least, -math.inf)
     return logits
 
 
-def until(texts: Iterator[str], stops: Collection[str]) -> Iterator[str]:
+def stop_at(texts: Iterator[str], stops: Collection[str]) -> Iterator[str]:
     """Yield the pieces of a text up to the first stop string, without it."""
     waiting = ""
     for piece in texts:
@@ -148,26 +147,28 @@ def _begun(text: str, stop: str) -> int:
     return next((length for length in lengths if text.endswith(stop[:length])), 0)
 
 
-def pieces(
-    choose: Choose, words: Words, ids: list[int], tokens: int, ends: Collection[int] = ()
+def stream_text(
+    next_token: NextToken,
+    tokenizer: Tokenizer,
+    ids: list[int],
+    tokens: int,
+    ends: Collection[int] = (),
 ) -> Iterator[str]:
     """Yield the generated text in pieces.
 
     Args:
-        choose: returns the next token.
-        words: the vocabulary.
         ids: the tokens to continue; new tokens are appended.
         tokens: the maximum number of new tokens.
         ends: end-of-text tokens; they are not shown.
     """
-    text = words.decode(ids)
+    text = tokenizer.decode(ids)
     printed = len(text)
     for _ in range(tokens):
-        following = choose(ids)
+        following = next_token(ids)
         if following in ends:
             break
         ids.append(following)
-        text = words.decode(ids)
+        text = tokenizer.decode(ids)
         if not text.endswith("\ufffd"):  # a character of several bytes may be incomplete
             yield text[printed:]
             printed = len(text)
@@ -175,11 +176,11 @@ def pieces(
 
 
 def continue_text(
-    ask: Ask,
-    words: Words,
+    next_logits: NextLogits,
+    tokenizer: Tokenizer,
     prompt: str,
     tokens: int,
-    drawing: Sampling,
+    sampling: Sampling,
     *,
     context: int,
     device: torch.device,
@@ -188,11 +189,11 @@ def continue_text(
     """Yield the continuation of a prompt in pieces.
 
     Args:
-        ask: the model; it gets at most the last `context` tokens.
-        words: the vocabulary.
+        next_logits: the model; it gets at most the last `context` tokens.
+        tokenizer: the vocabulary.
         prompt: the text to continue.
         tokens: the maximum number of new tokens.
-        drawing: how tokens are sampled.
+        sampling: how tokens are sampled.
         context: the maximum number of tokens that the model can read.
         device: the model's device.
         ends: end-of-text tokens; they are not shown.
@@ -200,9 +201,13 @@ def continue_text(
     Raises:
         Refused: the prompt is empty.
     """
-    ids = words.encode(prompt)
+    ids = tokenizer.encode(prompt)
     if not ids:
         raise Refused("The prompt must not be empty")
-    yield from pieces(
-        choosing(ask, drawing, context=context, device=device), words, ids, tokens, ends
+    yield from stream_text(
+        make_sampler(next_logits, sampling, context=context, device=device),
+        tokenizer,
+        ids,
+        tokens,
+        ends,
     )

@@ -12,10 +12,10 @@ from training.generation.generate import Sampling
 class TextGenerator(Protocol):
     """A model that generates text."""
 
-    def generate(self, prompt: str, tokens: int, drawing: Sampling) -> Iterator[str]:
+    def generate(self, prompt: str, tokens: int, sampling: Sampling) -> Iterator[str]:
         """Yield the continuation of a text in pieces."""
 
-    def reply(self, messages: Sequence[Message], tokens: int, drawing: Sampling) -> Iterator[str]:
+    def reply(self, messages: Sequence[Message], tokens: int, sampling: Sampling) -> Iterator[str]:
         """Yield the reply in a conversation in pieces.
 
         Raises:

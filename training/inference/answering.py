@@ -18,7 +18,7 @@ from rich.text import Text
 from training.data import tasks
 from training.data.corpora import lines_of, read_text
 from training.errors import Refused
-from training.generation.generate import Sampling, Words, until
+from training.generation.generate import Sampling, Tokenizer, stop_at
 from training.generation.text_generator import TextGenerator
 from training.inference import evaluation
 from training.inference.chat import HELP, PROMPT, ChatSession, converse
@@ -62,7 +62,7 @@ def generate(
     run: Path,
     prompt: str,
     tokens: int,
-    drawing: Sampling,
+    sampling: Sampling,
     device: str,
     stops: Collection[str] = (),
 ) -> None:
@@ -72,7 +72,7 @@ def generate(
         Refused: the folder has no language model, or the text cannot be encoded.
     """
     model = TrainedModel.load(run, device, program.provider)
-    _print_as_it_comes(prompt, until(model.generate(prompt, tokens, drawing), stops))
+    _print_as_it_comes(prompt, stop_at(model.generate(prompt, tokens, sampling), stops))
 
 
 def generate_pretrained(
@@ -80,7 +80,7 @@ def generate_pretrained(
     name: str,
     prompt: str,
     tokens: int,
-    drawing: Sampling,
+    sampling: Sampling,
     device: str,
     data_dir: Path | None,
     answers: Path | None = None,
@@ -92,14 +92,14 @@ def generate_pretrained(
         Refused: the model cannot be loaded, or the prompt is empty.
     """
     with speaking(program, name, answers, device, data_dir) as speaker:
-        _print_as_it_comes(prompt, until(speaker.generate(prompt, tokens, drawing), stops))
+        _print_as_it_comes(prompt, stop_at(speaker.generate(prompt, tokens, sampling), stops))
 
 
 def chat(
     program: Program,
     name: str,
     tokens: int,
-    drawing: Sampling,
+    sampling: Sampling,
     device: str,
     data_dir: Path | None,
     answers: Path | None,
@@ -121,7 +121,7 @@ def chat(
         def write(piece: str) -> None:
             print(piece, end="", flush=True)
 
-        converse(ChatSession(speaker, drawing, tokens, console, write, system), ask)
+        converse(ChatSession(speaker, sampling, tokens, console, write, system), ask)
 
 
 def generate_with_a_draft(
@@ -130,7 +130,7 @@ def generate_with_a_draft(
     draft: str,
     prompt: str,
     tokens: int,
-    drawing: Sampling,
+    sampling: Sampling,
     device: str,
     data_dir: Path | None,
     stops: Collection[str] = (),
@@ -164,20 +164,20 @@ def generate_with_a_draft(
         )
     passes: list[int] = []
     hook = target.model.register_forward_pre_hook(lambda _, read: passes.append(read[0].size(1)))
-    text = speculative_generate(
-        target.model,
-        helper,
-        torch.tensor([ids], device=target.device),
-        tokens,
-        temperature=drawing.temperature,
-        top_k=drawing.top_k,
-        top_p=drawing.top_p,
-        generator=torch.Generator(target.device).manual_seed(drawing.seed),
-    )[0].tolist()
-    hook.remove()
+    with hook:
+        text = speculative_generate(
+            target.model,
+            helper,
+            torch.tensor([ids], device=target.device),
+            tokens,
+            temperature=sampling.temperature,
+            top_k=sampling.top_k,
+            top_p=sampling.top_p,
+            generator=torch.Generator(target.device).manual_seed(sampling.seed),
+        )[0].tolist()
     new = list(itertools.takewhile(lambda token: token not in target.ends, text[len(ids) :]))
     continuation = words.decode(ids + new)[len(words.decode(ids)) :]
-    _print_as_it_comes(prompt, until(iter([continuation]), stops))
+    _print_as_it_comes(prompt, stop_at(iter([continuation]), stops))
     count = len(passes)
     summary = (
         f"{tokens} tokens in {count} passes of the model: {tokens / count:.2f} tokens per pass"
@@ -185,14 +185,14 @@ def generate_with_a_draft(
     program.console(stderr=True).print(Text(summary, "quiet"), soft_wrap=True)
 
 
-def _texts(model: Pretrained, words: Words) -> list[str]:
+def _texts(model: Pretrained, words: Tokenizer) -> list[str]:
     """Return the text of each token."""
     return [words.decode([token]) for token in range(model.model.config.vocab)]
 
 
 def _loaded(
     program: Program, name: str | Path, device: str, data_dir: Path | None
-) -> tuple[Pretrained, Words]:
+) -> tuple[Pretrained, Tokenizer]:
     """Load a published model, or that of a run in the same form, and its vocabulary.
 
     Raises:
@@ -318,7 +318,7 @@ def refuse_what_is_no_picture(path: Path) -> None:
 
 
 def _refuse_what_is_no_text(text: str) -> None:
-    """Return the text, or the lines of a file."""
+    """Refuse an empty text, a folder, and what looks like the name of a file that does not exist."""
     if not text.strip():
         raise Refused("The text must not be empty")
     if _is(Path(text).is_dir):

@@ -26,7 +26,7 @@ class ChatSession:
     def __init__(
         self,
         speaker: TextGenerator,
-        drawing: Sampling,
+        sampling: Sampling,
         tokens: int,
         console: Console,
         write: Callable[[str], None],
@@ -36,13 +36,13 @@ class ChatSession:
 
         Args:
             speaker: the model.
-            drawing: how replies are sampled; each reply has its own seed.
+            sampling: how replies are sampled; each reply has its own seed.
             tokens: the maximum number of tokens in a reply.
             console: for the program's messages.
             write: prints pieces of a reply.
             system: the system prompt.
         """
-        self._speaker, self._drawing, self._tokens = speaker, drawing, tokens
+        self._speaker, self._sampling, self._tokens = speaker, sampling, tokens
         self._console, self._write = console, write
         self._first: list[Message] = [{"role": "system", "content": system}] if system else []
         self._said: list[Message] = []
@@ -66,7 +66,7 @@ class ChatSession:
 
     def _change(self, argument: str) -> None:
         try:
-            self._drawing = replace(self._drawing, temperature=float(argument))
+            self._sampling = replace(self._sampling, temperature=float(argument))
         except ValueError:
             self._tell(f"/temperature must be a number such as 0.7, got {argument!r}")
         except Refused as error:
@@ -88,14 +88,14 @@ class ChatSession:
             return
         self._write("\n")
         self._said.append({"role": "assistant", "content": "".join(parts)})
-        self._drawing = replace(self._drawing, seed=self._drawing.seed + 1)
+        self._sampling = replace(self._sampling, seed=self._sampling.seed + 1)
 
     def _pieces(self) -> Iterator[str]:
         """Yield the reply to the latest message, dropping old messages while the conversation is too long."""
         dropped = False
         while True:
             try:
-                pieces = self._speaker.reply(self._first + self._said, self._tokens, self._drawing)
+                pieces = self._speaker.reply(self._first + self._said, self._tokens, self._sampling)
                 if dropped:
                     self._tell("The model's context is full: the oldest messages are dropped.")
                 return pieces

@@ -23,7 +23,7 @@ from training.inference.evaluation import held_out_loss
 from training.inference.trained_model import TrainedModel
 from training.loop.run_folder import Run
 from training.models import onnx_models
-from training.models.architectures import in_bytes, state_of
+from training.models.architectures import is_quantized, state_of
 from training.program import Program
 from training.progress import waiting
 from variants.shipping import quantize_model
@@ -53,7 +53,7 @@ def quantize(
             data are not available.
     """
     model = _loaded(program, run, device)
-    if in_bytes(state_of(model.model)):
+    if is_quantized(state_of(model.model)):
         raise Refused(f"The weights in {run} are a byte each already")
     task = _task(program, model, data_dir)
     small = TrainedModel(

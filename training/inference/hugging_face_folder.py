@@ -16,7 +16,7 @@ from tokenizers import Regex, decoders, models, pre_tokenizers
 from training.data.vocabulary import BytePairs, Published, Symbols, Vocabulary
 from training.errors import Refused
 from training.inference.trained_model import TrainedModel
-from training.models.architectures import in_bytes, state_of
+from training.models.architectures import is_quantized, state_of
 from training.models.base_model import PublishedConfig
 from variants.gpt import GPTConfig
 from variants.hugging_face import gpt2_published, llama_published
@@ -42,7 +42,7 @@ def write(folder: Path, model: TrainedModel) -> None:
             "--hugging-face is for language models with model=gpt or model=llama: transformers has no "
             f"class for task={model.settings.task}, model={kind}"
         )
-    if in_bytes(weights):
+    if is_quantized(weights):
         raise Refused("The weights are a byte each: export the run that they come from")
     if folder.exists() and not (folder.is_dir() and not any(folder.iterdir())):
         raise Refused(f"{folder} already exists: --hugging-face takes a new folder")

@@ -18,7 +18,7 @@ from matplotlib.figure import Figure
 from matplotlib.font_manager import FontProperties, findfont, get_font
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 
-from training.checkpoints import write_whole
+from training.checkpoints import write_atomically
 from training.inference.trained_model import AttentionMap
 from training.loop.monitor import read_metrics
 from training.loop.run_folder import Run
@@ -197,4 +197,4 @@ def write_figure(figure: Figure, path: Path) -> None:
     finally:
         plt.close(figure)
     path.parent.mkdir(parents=True, exist_ok=True)
-    write_whole(path, body.getvalue())
+    write_atomically(path, body.getvalue())

@@ -26,7 +26,7 @@ from training.models import onnx_models
 from training.models.architectures import build, with_weights
 from training.models.attention_weights import self_attention
 from training.models.base_model import PublishedConfig
-from training.models.cached_decoding import CachedEncoderDecoder, reader
+from training.models.cached_decoding import CachedEncoderDecoder, cached_forward
 from training.models.fused import fuse
 from training.models.parts import REFERENCES, Parts, PartsProvider, parts_of
 from training.progress import OnProgress, no_progress
@@ -167,7 +167,7 @@ class TrainedModel:
     # --- Language ---------------------------------------------------------------------------------
 
     def generate(
-        self, prompt: str, tokens: int = 200, drawing: Sampling = AS_LIKELY
+        self, prompt: str, tokens: int = 200, sampling: Sampling = AS_LIKELY
     ) -> Iterator[str]:
         """Yield pieces of the continuation of a text as they are generated.
 
@@ -177,7 +177,7 @@ class TrainedModel:
         """
         if not self.settings.of_language:
             raise Refused("This model answers: course translate gives it a text")
-        ask = reader(self.model, self.settings, self.parts, self.context)
+        ask = cached_forward(self.model, self.settings, self.parts, self.context)
 
         def asked(window: Tensor) -> Tensor:
             with self.parts.attribute_errors():
@@ -188,7 +188,7 @@ class TrainedModel:
             self.languages.target,
             prompt,
             tokens,
-            drawing,
+            sampling,
             context=self.context,
             device=self.device,
             ends=() if self.base is None else self.base.ends,

@@ -17,7 +17,7 @@ from training.cores import under_torchrun
 from training.data.corpora import LANGUAGES
 from training.errors import Refused
 from training.loop.run_folder import Run
-from training.models.architectures import in_bytes
+from training.models.architectures import is_quantized
 from training.models.parts import PartsProvider
 from training.settings import (
     OF_THE_PRETRAINED,
@@ -144,7 +144,7 @@ def _kept(task: str, folder: Path) -> Settings:
     """Return the settings of an existing run."""
     run = Run.found(folder)
     settings = run.settings()
-    if run.best.exists() and in_bytes(read_weights(run.best)):
+    if run.best.exists() and is_quantized(read_weights(run.best)):
         raise Refused(
             f"{folder} contains quantized weights, which cannot be trained: resume the run that they "
             "come from"

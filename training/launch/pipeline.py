@@ -26,7 +26,7 @@ from training.loop.monitor import Monitor
 from training.loop.run_folder import Run
 from training.loop.training_loop import Diverged, Interrupted, Trainer
 from training.models import finetuning
-from training.models.architectures import in_bytes, state_of, weights_of
+from training.models.architectures import is_quantized, state_of, weights_of
 from training.models.base_model import PublishedConfig, rope_of
 from training.models.finetuning import Origin
 from training.models.parts import Parts, PartsProvider, parts_of
@@ -172,7 +172,7 @@ def _trained_before(folder: Path, provider: PartsProvider | None) -> Origin:
         Refused: the run has no weights yet, another kind of model, or quantized weights.
     """
     model = TrainedModel.load(folder, "cpu", provider)
-    if model.settings.model == "paper" or in_bytes(state_of(model.model)):
+    if model.settings.model == "paper" or is_quantized(state_of(model.model)):
         raise Refused(
             f"--from takes runs of a GPT-2 or a LLaMA (--set model=gpt, model=llama) in float32: {folder} is "
             f"a run of {model.settings.task} with model={model.settings.model}"

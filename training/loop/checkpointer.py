@@ -28,7 +28,7 @@ from training.devices import ProcessContext
 from training.errors import Refused
 from training.loop.distributed import copy_into
 from training.loop.monitor import Monitor
-from training.loop.optimizer import Optimizer
+from training.loop.optimizer import RunOptimizer
 from training.loop.run_folder import Run
 from training.settings import Settings
 
@@ -77,7 +77,7 @@ class Checkpointer:
         run: Run,
         settings: Settings,
         context: ProcessContext,
-        optimizer: Optimizer,
+        optimizer: RunOptimizer,
         *,
         data: str,
         parts: str,

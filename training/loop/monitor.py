@@ -20,7 +20,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from training.checkpoints import write_whole
+from training.checkpoints import write_atomically
 from training.loop.run_folder import Run
 
 RECENT = 100  # rows from which the remaining time is estimated
@@ -100,7 +100,7 @@ class Monitor:
         rows = [row for row in read_metrics(run) if (row["step"] or 0) <= done]
         for old in rows:
             self._note(old["validation_loss"], old["step"])
-        write_whole(run.metrics, _as_csv(rows).encode())
+        write_atomically(run.metrics, _as_csv(rows).encode())
         self._file = run.metrics.open("a", newline="", encoding="utf-8")
         self._csv = csv.DictWriter(self._file, COLUMNS)
         from torch.utils.tensorboard import SummaryWriter  # imported here because it takes a second

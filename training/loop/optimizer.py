@@ -21,7 +21,7 @@ MOMENTS = {True: ("momentum_buffer",), False: ("exp_avg", "exp_avg_sq")}
 """What an optimizer stores of a parameter, by whether it is Muon's."""
 
 
-class Optimizer:
+class RunOptimizer:
     """Take the optimizer steps of a run, and update the weights' exponential moving average (EMA).
 
     Args:

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from training import settings as settings_
-from training.checkpoints import Damaged, draft_of, previous, read_state, write_whole
+from training.checkpoints import Damaged, previous, read_state, temporary_path, write_atomically
 from training.data.vocabulary import Languages, languages_from_json
 from training.errors import Refused
 from training.models.base_model import PublishedConfig, base_from_json
@@ -114,7 +114,7 @@ class Run:
         created = not folder.exists()
         try:
             if not created and (
-                not folder.is_dir() or set(folder.iterdir()) - {draft_of(run.config)}
+                not folder.is_dir() or set(folder.iterdir()) - {temporary_path(run.config)}
             ):
                 raise Refused(f"{folder} already exists, and contains something else")
             folder.mkdir(parents=True, exist_ok=True)
@@ -167,7 +167,7 @@ class Run:
         Raises:
             OSError: the file could not be written.
         """
-        write_whole(self.config, settings.as_yaml().encode())
+        write_atomically(self.config, settings.as_yaml().encode())
 
     def facts(self) -> dict[str, Any]:
         """Return what the last readable checkpoint records about the run; nothing if there is no
@@ -185,7 +185,7 @@ class Run:
         Raises:
             OSError: the file could not be written.
         """
-        write_whole(
+        write_atomically(
             self.published, json.dumps(base.as_json(), ensure_ascii=False, indent=1).encode()
         )
 
@@ -209,7 +209,7 @@ class Run:
             OSError: the file could not be written.
         """
         text = json.dumps(languages.as_json(), ensure_ascii=False, indent=1)
-        write_whole(self.vocabulary, text.encode())
+        write_atomically(self.vocabulary, text.encode())
 
     def languages(self) -> Languages | None:
         """Read the vocabularies; None before they are written.

@@ -28,7 +28,7 @@ from training.loop.distributed import (
     seed_everything,
 )
 from training.loop.monitor import Monitor, Row, perplexity
-from training.loop.optimizer import Optimizer
+from training.loop.optimizer import RunOptimizer
 from training.loop.run_folder import Run
 from training.loop.signals import StopSignal
 from training.models.architectures import Model, Objective, build, count, recompute_layers
@@ -94,7 +94,7 @@ class Trainer:
         self.size = count(model)
         self.autocast_dtype = autocast_dtype(settings, context.device)
         self.objective = DistributedObjective(self.build_loss(model), settings, context)
-        self.optimizer = Optimizer(self.objective.parameters, settings, context.device)
+        self.optimizer = RunOptimizer(self.objective.parameters, settings, context.device)
         self.checkpointer = Checkpointer(
             run,
             settings,

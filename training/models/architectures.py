@@ -108,7 +108,7 @@ def _built(
     settings: Settings, languages: Languages, parts: ModuleType, base: PublishedConfig | None
 ) -> Model:
     if settings.model != "paper":
-        return _of_variants(settings, len(languages.target), parts, base)
+        return _build_gpt_or_llama(settings, len(languages.target), parts, base)
     sizes: dict[str, Any] = {
         "n": settings.layers,
         "d_model": settings.d_model,
@@ -125,7 +125,7 @@ def _built(
     return fuse(model, settings.fused)
 
 
-def _of_variants(
+def _build_gpt_or_llama(
     settings: Settings, vocabulary: int, parts: ModuleType, base: PublishedConfig | None
 ) -> Model:
     """GPT-2 or LLaMA, with a generator to its logits."""
@@ -138,18 +138,18 @@ def _of_variants(
         "d_ff": settings.d_ff,
     }
     if base is not None:
-        model = _of_a_base(settings, parts, base)
+        model = _build_pretrained(settings, parts, base)
     elif settings.model == "gpt":
         model = parts.GPT(parts.GPTConfig(**sizes, dropout=settings.dropout))
     else:
         kv_heads = settings.kv_heads or settings.heads
         model = parts.LLaMA(parts.LLaMAConfig(**sizes, n_kv_heads=kv_heads))
-        _start_by_width(model)
+        _init_by_width(model)
     model.generator = nn.LogSoftmax(dim=-1)
     return model
 
 
-def _of_a_base(settings: Settings, parts: ModuleType, base: PublishedConfig) -> Model:
+def _build_pretrained(settings: Settings, parts: ModuleType, base: PublishedConfig) -> Model:
     """GPT-2 or LLaMA of a published model's sizes, its head and angles."""
     if isinstance(base.config, GPTConfig):
         return parts.GPT(replace(base.config, dropout=settings.dropout))
@@ -161,7 +161,7 @@ def _of_a_base(settings: Settings, parts: ModuleType, base: PublishedConfig) -> 
     return model
 
 
-def _start_by_width(model: Model) -> None:
+def _init_by_width(model: Model) -> None:
     """Xavier's start for every matrix, as for the paper's decoder. The published 0.02 is that of a width of
     2,500; a model of 128 learns from it only slowly."""
     for module in model.modules():
@@ -298,7 +298,7 @@ def shapes_of(model: Model) -> dict[str, tuple[int, ...]]:
     return {name: tuple(weight.shape) for name, weight in weights_of(model).items()}
 
 
-def put_weights(model: Model, weights: dict[str, Tensor]) -> None:
+def copy_weights(model: Model, weights: dict[str, Tensor]) -> None:
     """Load weights into a model.
 
     Raises:
@@ -331,7 +331,7 @@ def state_of(model: Model) -> dict[str, Tensor]:
     return {name: state[name] for name in first.values()}
 
 
-def in_bytes(weights: dict[str, Tensor]) -> bool:
+def is_quantized(weights: dict[str, Tensor]) -> bool:
     """Return whether these are the weights of a quantized model."""
     return any(weight.dtype == torch.int8 for weight in weights.values())
 
@@ -343,8 +343,8 @@ def with_weights(model: Model, weights: dict[str, Tensor]) -> Model:
     Raises:
         Refused: the names or shapes are not the model's.
     """
-    if not in_bytes(weights):
-        put_weights(model, weights)
+    if not is_quantized(weights):
+        copy_weights(model, weights)
         return model
     small = quantize_model(model)
     weights = _renamed(model, weights)
@@ -358,7 +358,7 @@ def with_weights(model: Model, weights: dict[str, Tensor]) -> Model:
     return small
 
 
-def put_in_place(model: Model, weights: dict[str, Tensor]) -> None:
+def assign_weights(model: Model, weights: dict[str, Tensor]) -> None:
     """Assign these tensors to a model that was built without values, in their dtype.
 
     Raises:

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from implementation import attention
-from training.generation.generate import Ask
+from training.generation.generate import NextLogits
 from training.models.architectures import Model
 from training.models.parts import REFERENCES, Parts
 from training.settings import Settings
@@ -22,7 +22,9 @@ from variants.kv_cache import CachedModel, KVCache, new_cache
 from variants.onnx_export import OnnxModel
 
 
-def reader(model: Model, settings: Settings, parts: Parts, context: int | None = None) -> Ask:
+def cached_forward(
+    model: Model, settings: Settings, parts: Parts, context: int | None = None
+) -> NextLogits:
     """Return a function that calls a language model on a text and its continuations.
 
     Args:
@@ -78,7 +80,7 @@ class _CachedLanguageModel(nn.Module):
             cache = new_cache(self.config, len(tokens), tokens.size(1))
         x = _embedded(self.model.embed, tokens, cache.length)  # (B, T, d_model)
         for number, layer in enumerate(self.model.decoder.layers):
-            x = layer.sublayer[0](x, _own_past(layer.self_attn, cache, number))
+            x = layer.sublayer[0](x, _cached_self_attention(layer.self_attn, cache, number))
             x = layer.sublayer[1](x, layer.feed_forward)
         norm = self.model.decoder.norm
         log_probs: Tensor = self.model.generator(x if norm is None else norm(x))
@@ -133,8 +135,10 @@ class CachedEncoderDecoder:
         past, self._seen = self._cache.length, tgt
         x = _embedded(self._model.tgt_embed, tgt[:, past:], past)  # (B, T, d_model)
         for number, layer in enumerate(layers):
-            x = layer.sublayer[0](x, _own_past(layer.self_attn, self._cache, number))
-            x = layer.sublayer[1](x, _kept_source(layer.src_attn, self._source[number], src_mask))
+            x = layer.sublayer[0](x, _cached_self_attention(layer.self_attn, self._cache, number))
+            x = layer.sublayer[1](
+                x, _cached_cross_attention(layer.src_attn, self._source[number], src_mask)
+            )
             x = layer.sublayer[2](x, layer.feed_forward)
         norm = self._model.decoder.norm
         states: Tensor = x if norm is None else norm(x)
@@ -160,7 +164,7 @@ def _embedded(embed: Any, tokens: Tensor, past: int) -> Tensor:
     return vectors
 
 
-def _own_past(heads: Any, cache: KVCache, number: int) -> Callable[[Tensor], Tensor]:
+def _cached_self_attention(heads: Any, cache: KVCache, number: int) -> Callable[[Tensor], Tensor]:
     """Attention of a layer to the past that a cache holds, and to the tokens themselves."""
 
     def attend(x: Tensor) -> Tensor:
@@ -172,7 +176,7 @@ def _own_past(heads: Any, cache: KVCache, number: int) -> Callable[[Tensor], Ten
     return attend
 
 
-def _kept_source(
+def _cached_cross_attention(
     heads: Any, keys_and_values: tuple[Tensor, Tensor], src_mask: Tensor
 ) -> Callable[[Tensor], Tensor]:
     """Attention of a layer to the source, whose keys and values are there."""

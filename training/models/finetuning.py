@@ -13,7 +13,7 @@ from torch import Tensor
 from training.data.vocabulary import Languages, Published, chat_format
 from training.errors import Refused
 from training.generation.chat_templates import chatml
-from training.models.architectures import Model, put_weights, weights_of
+from training.models.architectures import Model, copy_weights, weights_of
 from training.models.base_model import PublishedConfig
 from training.models.hub import folder_of
 from training.models.pretrained import Pretrained
@@ -79,7 +79,7 @@ class Origin:
         Raises:
             Refused: the names or shapes are not the model's.
         """
-        put_weights(model, self.weights)
+        copy_weights(model, self.weights)
         if settings.lora:
             add_lora(model, settings.lora, PROJECTIONS)
 

@@ -10,11 +10,11 @@ from typing import Any
 
 from torch import nn
 
-from training.checkpoints import write_whole
+from training.checkpoints import write_atomically
 from training.data.vocabulary import Languages, languages_from_json
 from training.errors import Refused
 from training.models.architectures import Model
-from training.models.cached_decoding import reader
+from training.models.cached_decoding import cached_forward
 from training.models.fused import fuse
 from training.models.parts import Parts
 from training.settings import Settings, from_yaml
@@ -54,7 +54,7 @@ def write(path: Path, model: Model, settings: Settings, languages: Languages, pa
     import onnx
 
     # Operation by operation, as every runtime of ONNX knows them.
-    served = reader(fuse(model, False), settings.replace({"fused": False}), parts)
+    served = cached_forward(fuse(model, False), settings.replace({"fused": False}), parts)
     cached = isinstance(served, CachedModel)
     try:
         with (
@@ -70,7 +70,7 @@ def write(path: Path, model: Model, settings: Settings, languages: Languages, pa
             (VOCABULARY, json.dumps(languages.as_json())),
         ):
             exported.metadata_props.add(key=key, value=text)
-        write_whole(path, exported.SerializeToString())
+        write_atomically(path, exported.SerializeToString())
     except OSError as error:
         raise Refused(f"{path} cannot be written: {error.strerror}") from error
     finally:

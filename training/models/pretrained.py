@@ -20,9 +20,16 @@ from torch.overrides import TorchFunctionMode
 from training.devices import pick
 from training.errors import Refused, TooLong
 from training.generation.chat_templates import Message, rendered
-from training.generation.generate import Ask, Choose, Sample, Sampling, choosing, pieces
+from training.generation.generate import (
+    NextLogits,
+    NextToken,
+    Sample,
+    Sampling,
+    make_sampler,
+    stream_text,
+)
 from training.models import model_config
-from training.models.architectures import Model, put_in_place
+from training.models.architectures import Model, assign_weights
 from training.models.base_model import rope_of
 from training.models.model_folder import (
     CONFIG,
@@ -51,7 +58,7 @@ class Classes:
 
     gpt2: Callable[[Any], Model] = GPT
     llama: Callable[[Any], Model] = LLaMA
-    reader: Callable[[Model, int], Ask] = CachedModel
+    cached_forward: Callable[[Model, int], NextLogits] = CachedModel
     sample: Sample = sample
 
 
@@ -73,7 +80,7 @@ class Pretrained:
     rope: Mapping[str, Any] | None = None
     """The same by the names of `transformers`; None where it has none for them."""
     _read: list[int] = field(default_factory=list)
-    _ask: Ask | None = None
+    _next_logits: NextLogits | None = None
 
     @classmethod
     def load(cls, path: Path, device: str = "auto", classes: Classes | None = None) -> Pretrained:
@@ -98,7 +105,7 @@ class Pretrained:
         file = gguf_file.read(path)
         with torch.device("meta"), _Uninitialized():  # the weights are assigned later
             model = classes.llama(file.config)
-        put_in_place(model, file.weights)
+        assign_weights(model, file.weights)
         if file.divisors is not None:
             stretch(model, file.divisors)
         where = pick(device)
@@ -133,7 +140,7 @@ class Pretrained:
             model_config.rope_parameters(config),
         )
 
-    def generate(self, prompt: str, tokens: int, drawing: Sampling) -> Iterator[str]:
+    def generate(self, prompt: str, tokens: int, sampling: Sampling) -> Iterator[str]:
         """Yield the continuation of a text in pieces, up to the model's end-of-text token.
 
         Raises:
@@ -142,15 +149,15 @@ class Pretrained:
         ids = self.encode(prompt)
         if not ids:
             raise Refused("The prompt must not be empty")
-        return pieces(self._choosing(ids, drawing), self, ids, tokens, self.ends)
+        return stream_text(self._sampler(ids, sampling), self, ids, tokens, self.ends)
 
-    def reply(self, messages: Sequence[Message], tokens: int, drawing: Sampling) -> Iterator[str]:
+    def reply(self, messages: Sequence[Message], tokens: int, sampling: Sampling) -> Iterator[str]:
         """Yield the reply in a conversation in pieces.
 
         Args:
             messages: the conversation; the last message is the user's.
             tokens: the maximum number of tokens in the reply.
-            drawing: how tokens are sampled.
+            sampling: how tokens are sampled.
 
         Raises:
             TooLong: the conversation and a reply exceed the model's context.
@@ -170,15 +177,15 @@ class Pretrained:
             )
         if not ids:
             raise Refused("The chat template returned an empty text")
-        return pieces(self._choosing(ids, drawing), self, ids, min(tokens, room), self.ends)
+        return stream_text(self._sampler(ids, sampling), self, ids, min(tokens, room), self.ends)
 
-    def _choosing(self, ids: list[int], drawing: Sampling) -> Choose:
+    def _sampler(self, ids: list[int], sampling: Sampling) -> NextToken:
         """Return the next-token function. A text that continues the last one reuses its cache."""
         context = self.model.config.context
         count = len(self._read)
-        if self._ask is None or not 0 < count < len(ids) or ids[:count] != self._read:
-            self._ask = self.classes.reader(self.model, context)
-        ask = self._ask
+        if self._next_logits is None or not 0 < count < len(ids) or ids[:count] != self._read:
+            self._next_logits = self.classes.cached_forward(self.model, context)
+        ask = self._next_logits
 
         def reading(tokens: Tensor) -> Tensor:
             self._read = []  # if interrupted here, some layers' caches are longer than others'
@@ -187,8 +194,8 @@ class Pretrained:
             self._read = ids.copy() if len(ids) < context else []
             return logits
 
-        return choosing(
-            reading, drawing, context=context, device=self.device, sampler=self.classes.sample
+        return make_sampler(
+            reading, sampling, context=context, device=self.device, sampler=self.classes.sample
         )
 
     def encode(self, text: str) -> list[int]:
@@ -281,7 +288,7 @@ def _model(
         weights = kind.renamed(_with_its_head(read_weights(folder), config))
     except ValueError as error:
         raise Refused(f"{folder} is not a {config['model_type']} model: {error}") from error
-    put_in_place(model, weights)
+    assign_weights(model, weights)
     divisors = None if kind.config is model_config.gpt2 else model_config.rope_divisors(config)
     if divisors is not None:
         stretch(model, divisors)

@@ -32,13 +32,13 @@ from training.checkpoints import (
     previous,
     read_state,
     read_weights,
+    write_atomically,
     write_state,
     write_weights,
-    write_whole,
 )
 from training.errors import Refused
-from training.models.architectures import put_weights, weights_of
-from training.settings import within
+from training.models.architectures import copy_weights, weights_of
+from training.settings import in_range
 
 CHARACTERS = "\n 0123456789+=?adeinrstu"  # those of a sum, and of the words user and assistant
 PAD, START, END = range(len(CHARACTERS), len(CHARACTERS) + 3)
@@ -57,29 +57,29 @@ class Recipe:
         Refused: a value is not allowed.
     """
 
-    digits: int = within(1, 6, 2)  # of each number
-    layers: int = within(1, None, 2)
-    d_model: int = within(1, None, 64)
-    heads: int = within(1, None, 4)
-    kv_heads: int = within(1, None, 2)
-    d_ff: int = within(1, None, 192)
-    seed: int = within(0, 2**31 - 1, 0)
+    digits: int = in_range(1, 6, 2)  # of each number
+    layers: int = in_range(1, None, 2)
+    d_model: int = in_range(1, None, 64)
+    heads: int = in_range(1, None, 4)
+    kv_heads: int = in_range(1, None, 2)
+    d_ff: int = in_range(1, None, 192)
+    seed: int = in_range(0, 2**31 - 1, 0)
 
-    pretraining_steps: int = within(1, None, 600)
-    pretraining_rate: float = within(0, None, 1e-3)
-    batch: int = within(1, None, 64)  # texts, or conversations, of a step
+    pretraining_steps: int = in_range(1, None, 600)
+    pretraining_rate: float = in_range(0, None, 1e-3)
+    batch: int = in_range(1, None, 64)  # texts, or conversations, of a step
 
-    conversations: int = within(1, 100_000, 40)
-    tuning_steps: int = within(1, None, 80)
-    tuning_rate: float = within(0, None, 5e-4)
+    conversations: int = in_range(1, 100_000, 40)
+    tuning_steps: int = in_range(1, None, 80)
+    tuning_rate: float = in_range(0, None, 5e-4)
 
-    steps: int = within(1, None, 400)  # of reinforcement learning
-    rate: float = within(0, None, 3e-4)
-    prompts: int = within(1, None, 16)  # of a step
-    group: int = within(2, None, 16)  # answers to each prompt
-    passes: int = within(1, None, 1)  # optimizer steps with the same answers
-    clip: float = within(0, None, 0.2)  # ε of the policy loss
-    beta: float = within(0, None, 0.01)  # weight of the KL penalty
+    steps: int = in_range(1, None, 400)  # of reinforcement learning
+    rate: float = in_range(0, None, 3e-4)
+    prompts: int = in_range(1, None, 16)  # of a step
+    group: int = in_range(2, None, 16)  # answers to each prompt
+    passes: int = in_range(1, None, 1)  # optimizer steps with the same answers
+    clip: float = in_range(0, None, 0.2)  # ε of the policy loss
+    beta: float = in_range(0, None, 0.01)  # weight of the KL penalty
 
     def __post_init__(self) -> None:
         for setting in fields(self):
@@ -220,7 +220,7 @@ class Reasoner:
         """Begin a stage with a new optimizer, and with the model as it is now for a reference."""
         rate = self.stages[min(self.progress.stage, 2)].rate
         self.optimizer = self.parts.AdamW(self.model.parameters(), lr=rate, weight_decay=0.0)
-        put_weights(self.reference, weights_of(self.model))
+        copy_weights(self.reference, weights_of(self.model))
 
     def train(self) -> Iterator[tuple[Stage, float]]:
         """Continue the run through its stages; yield the loss, or the mean reward, after each step.
@@ -416,8 +416,8 @@ class Reasoner:
         for name, tensor in saved.tensors.items():
             kind, _, rest = name.partition(".")
             parts.setdefault(kind, {})[rest] = tensor
-        put_weights(self.model, parts["weights"])
-        put_weights(self.reference, parts["reference"])
+        copy_weights(self.model, parts["weights"])
+        copy_weights(self.reference, parts["reference"])
         state: dict[int, dict[str, Any]] = {
             int(index): dict(some) for index, some in saved.facts["numbers"].items()
         }
@@ -434,7 +434,7 @@ class Reasoner:
         Raises:
             Refused: that run has no such model, or the sizes differ.
         """
-        put_weights(self.model, read_weights(folder / "tuning.safetensors"))
+        copy_weights(self.model, read_weights(folder / "tuning.safetensors"))
         self.progress.stage = 2
         self._restart()
 
@@ -454,7 +454,7 @@ def begin(folder: Path, recipe: Recipe, answers: str) -> None:
     try:
         folder.mkdir(parents=True)
         text = yaml.safe_dump(asdict(recipe) | {"answers": answers}, sort_keys=False)
-        write_whole(folder / SETTINGS, text.encode())
+        write_atomically(folder / SETTINGS, text.encode())
     except FileExistsError as error:
         raise Refused(
             f"{folder} already exists: choose a different --out, or --resume it"

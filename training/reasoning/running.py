@@ -152,17 +152,17 @@ class Speaker:
     def __init__(self, loaded: Reasoner, parts: Parts):
         self._loaded, self._parts = loaded, parts
 
-    def generate(self, prompt: str, tokens: int, drawing: Sampling) -> Iterator[str]:
+    def generate(self, prompt: str, tokens: int, sampling: Sampling) -> Iterator[str]:
         """Yield the answer to a question, in one piece."""
-        how = {"top_k": drawing.top_k, "top_p": drawing.top_p}
-        generator = torch.Generator().manual_seed(drawing.seed)
+        how = {"top_k": sampling.top_k, "top_p": sampling.top_p}
+        generator = torch.Generator().manual_seed(sampling.seed)
         question = f"{''.join(prompt.split()).rstrip('?')}?"
         with self._parts.attribute_errors():
-            yield self._loaded.reply(question, drawing.temperature, generator=generator, **how)
+            yield self._loaded.reply(question, sampling.temperature, generator=generator, **how)
 
-    def reply(self, messages: Sequence[Message], tokens: int, drawing: Sampling) -> Iterator[str]:
+    def reply(self, messages: Sequence[Message], tokens: int, sampling: Sampling) -> Iterator[str]:
         """Yield the answer to the last message."""
-        return self.generate(messages[-1]["content"], tokens, drawing)
+        return self.generate(messages[-1]["content"], tokens, sampling)
 
 
 def speaker(program: Program, folder: Path) -> Speaker:

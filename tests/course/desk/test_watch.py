@@ -1,6 +1,7 @@
 """`course watch`: a verdict at every save, whatever the editor or the file system does."""
 
 import io
+import itertools
 import json
 import os
 import queue
@@ -421,6 +422,29 @@ def test_a_save_waits_for_nothing_that_is_done_beside_it(tmp_path):
 
 def iter_of(step):
     yield step
+
+
+def test_a_save_that_is_overtaken_has_its_line_of_json(tmp_path, monkeypatch, capsys):
+    """Whoever reads the lines sees each verdict once, with what was known of it."""
+    watch = watching.Watch(DAYS[1], tmp_path, Console(quiet=True), as_json=True, seed=0)
+
+    def verdict(judge, pool):
+        watch._checked = watch._unprinted = PendingVerdict(DayResult(DAYS[1], (), begun=True))
+        yield
+
+    monkeypatch.setattr(watch, "_verdict", verdict)
+    monkeypatch.setattr(watch, "_afterwards", lambda judge, checked: iter_of(watch._print_json))
+    for _ in watch._work(None, None):
+        pass
+    monkeypatch.setattr(
+        watch, "_afterwards", lambda judge, checked: (None for _ in itertools.count())
+    )
+    work = watch._work(None, None)
+    next(work), next(work)
+    work.close()
+    assert [
+        line["days"][0]["day"] for line in map(json.loads, capsys.readouterr().out.splitlines())
+    ] == [2, 2]
 
 
 def test_what_ends_the_watching_of_files_is_said(tmp_path, monkeypatch):
