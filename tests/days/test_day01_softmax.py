@@ -119,7 +119,7 @@ def test_single_score(answer, column):
 
 @pytest.mark.parametrize("offset", [FAR, -FAR])
 def test_offset(answer, shifted, offset):
-    """Adding 10 000 to all scores, or −10 000, does not change the weights."""
+    """Adding 10,000 to all scores, or −10,000, does not change the weights."""
     return {"weights": answer.softmax(**shifted)}
 
 
@@ -183,7 +183,7 @@ def test_log_four_axes(answer, four_axes):
 
 @pytest.mark.parametrize("offset", [FAR, -FAR])
 def test_log_offset(answer, shifted, offset):
-    """Adding 10 000 to all scores, or −10 000, does not change the log-weights."""
+    """Adding 10,000 to all scores, or −10,000, does not change the log-weights."""
     return {"log_weights": answer.log_softmax(**shifted)}
 
 

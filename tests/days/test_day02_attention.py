@@ -148,7 +148,7 @@ def test_scale(answer, wide):
 
 
 def test_large_scores(answer, large):
-    """Scores of ±10 000 do not overflow."""
+    """Scores of ±10,000 do not overflow."""
     return observe(answer.attention(**large))
 
 
@@ -165,7 +165,7 @@ def test_mask_hides_the_highest_score(answer, masked_large):
 @pytest.mark.watertight("scores of up to a million, as in training that goes wrong")
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_mask_among_very_large_scores(answer, masked_very_large, dtype):
-    """A hidden key has the weight 0 even if all visible scores are below −10 000."""
+    """A hidden key has the weight 0 even if all visible scores are below −10,000."""
     return observe(answer.attention(**masked_very_large))
 
 
@@ -177,7 +177,7 @@ def test_mask_broadcasts(answer, masked_for_all_queries, axes):
 
 @pytest.mark.watertight("rows with nothing to attend to, which a batch of unlike lengths has")
 def test_query_with_no_key(answer, nothing_to_attend_to):
-    """A query that may attend to nothing has weights and output of exactly 0, not NaN."""
+    """A query with no visible key has weights and output of exactly 0, not NaN."""
     return observe(answer.attention(**nothing_to_attend_to))
 
 

@@ -153,7 +153,7 @@ def test_target_given(answer, another_pad):
 
 
 def test_target_anywhere(answer, pad_anywhere):
-    """Padding is hidden as a key at every position; as a query it keeps the real tokens before it."""
+    """Padding is hidden as a key at every position; a padded query still sees the real tokens before it."""
     return {"mask": answer.target_mask(**pad_anywhere)}
 
 

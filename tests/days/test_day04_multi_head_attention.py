@@ -242,7 +242,7 @@ def test_at_the_edge(answer, at_the_edge, edge):
 
 @pytest.mark.watertight("rows with nothing to attend to, which a batch of unlike lengths has")
 def test_query_with_no_key(answer, nothing_to_attend_to):
-    """If a query may attend to nothing, the heads return 0 and the output is b_o."""
+    """If a query has no visible key, the heads return 0 and the output is b_o."""
     return {"output": answer.multi_head_attention(**nothing_to_attend_to)}
 
 

@@ -99,7 +99,7 @@ def test_one_after_another(answer, several):
 
 @pytest.mark.watertight("float64, whose digits are lost in a table of float32 angles")
 def test_precision(answer, even):
-    """The table is float64, to its last digits."""
+    """The table is float64, and accurate to its last digits."""
     return {"table": answer.positional_encoding(**even)}
 
 

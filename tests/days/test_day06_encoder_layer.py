@@ -215,7 +215,7 @@ def layer_of_dtype(draw, dtype):
 
 
 def test_layer_norm(answer, norm_inputs):
-    """Each vector is centered and divided by its standard deviation; then come gain and bias."""
+    """Each vector is centered and divided by its standard deviation; then gain and bias are applied."""
     return {"normed": answer.layer_norm(**norm_inputs)}
 
 
@@ -295,7 +295,7 @@ def test_network_half(answer, silent_attention):
 
 
 def test_encoder_layer(answer, layer):
-    """Attention, then the feed-forward network; each output is added to its input and normalized."""
+    """After attention and after the feed-forward network, the input is added and the sum is normalized."""
     return {"output": answer.encoder_layer(**layer)}
 
 
@@ -315,7 +315,7 @@ def test_encoder_layer_mask(answer, masked_layer, batch, queries):
 
 @pytest.mark.watertight("rows with nothing to attend to, which a batch of unlike lengths has")
 def test_encoder_layer_nothing_to_attend_to(answer, nothing_to_attend_to):
-    """A token that may attend to nothing still has itself: attention adds only its output bias."""
+    """For a token with no visible key, attention adds only its output bias."""
     return {"output": answer.encoder_layer(**nothing_to_attend_to)}
 
 

@@ -194,7 +194,7 @@ def test_attention_backward_with_one_key(answer, one_key):
 
 @pytest.mark.watertight("gradients in the ten thousands, as from an unlucky batch")
 def test_attention_backward_of_large_gradients(answer, large):
-    """Gradients of ±10 000 in float32 are not clipped."""
+    """Gradients of ±10,000 in float32 are not clipped."""
     return observe(answer.attention_backward(**large))
 
 

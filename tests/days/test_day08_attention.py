@@ -234,7 +234,7 @@ def test_loud_and_hidden(answer, loud_and_hidden):
 
 @pytest.mark.watertight(EMPTY)
 def test_nothing_to_attend_to(answer, empty_rows):
-    """A query that may attend to nothing has weights and output of 0."""
+    """A query with no visible key has weights and output of 0."""
     return seen(answer.attention(**empty_rows))
 
 
@@ -264,7 +264,7 @@ def test_gradients(answer, inputs):
 
 @pytest.mark.watertight("one NaN in a backward pass ends a run, hours after the loss looked fine")
 def test_gradients_with_nothing_to_attend_to(answer, empty_rows):
-    """If a query may attend to nothing, its gradient is 0, and the other gradients do not change."""
+    """If a query has no visible key, its gradient is 0, and the other gradients do not change."""
     inputs = wanting_gradients(empty_rows)
     output, _ = answer.attention(**inputs)
     backward(output)
@@ -295,7 +295,7 @@ def test_halves_are_exact(answer, close_halves, dtype):
 
 @pytest.mark.parametrize("dtype", HALVES)
 def test_halves_with_nothing_to_attend_to(answer, empty_rows_of_dtype, dtype):
-    """A query that may attend to nothing has weights and output of 0 in half precision as well."""
+    """A query with no visible key has weights and output of 0 in half precision as well."""
     return seen(answer.attention(**empty_rows_of_dtype))
 
 

@@ -228,7 +228,7 @@ def test_mask_with_as_many_heads_as_sequences(answer, build, as_many_heads_as_se
 
 @pytest.mark.watertight(EMPTY)
 def test_nothing_to_attend_to(answer, build, nothing_to_attend_to):
-    """If a query may attend to nothing, the heads return 0, and the output is the bias of `w_o`."""
+    """If a query has no visible key, the heads return 0, and the output is the bias of `w_o`."""
     given = nothing_to_attend_to
     module = build(answer.MultiHeadedAttention, given["h"], given["d_model"], 0.0)
     return {"output": module(**tensors(given))}
@@ -277,7 +277,7 @@ def test_gradients(answer, build, given):
 
 @pytest.mark.watertight("one NaN in a backward pass ends a run, hours after the loss looked fine")
 def test_gradients_with_nothing_to_attend_to(answer, build, nothing_to_attend_to):
-    """If a query may attend to nothing, its gradient is 0, and the other gradients do not change."""
+    """If a query has no visible key, its gradient is 0, and the other gradients do not change."""
     given = nothing_to_attend_to
     module = build(answer.MultiHeadedAttention, given["h"], given["d_model"], 0.0)
     inputs = wanting_gradients(tensors(given))

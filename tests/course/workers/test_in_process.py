@@ -130,9 +130,9 @@ def test_check_invites(capsys):
     passed, invitations = output.split(". Invitations to make it watertight (★):\n")
     assert "✘" not in output and "☆" not in passed
     assert invitations.startswith(
-        "☆ attention\n  empty_row_uniform: In your answer, a query that may attend"
+        "☆ attention\n  empty_row_uniform: In your answer, a query with no visible key"
     )
-    assert "test_query_with_no_key: A query that may attend to nothing" in invitations
+    assert "test_query_with_no_key: A query with no visible key" in invitations
 
 
 def test_a_notebook_shows_html_without_what_a_learner_may_have_put_into_it():
