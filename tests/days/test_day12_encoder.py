@@ -219,7 +219,8 @@ def test_layer(answer, build, sizes, x, norm):
 
 @pytest.mark.parametrize("norm", NORMS)
 def test_what_the_parts_are_given(answer, build, sizes, x, padding, norm):
-    """Query, key and value are the same tokens; the network's input is the sum after attention."""
+    """Query, key and value are the same tokens; the feed-forward network's input is the sum after
+    attention."""
     arguments = {}
     attention = Attention(arguments.update, lambda query, value: 0.5 * query + value.mean(1, True))
     network = Network(arguments.update, lambda x: -2.0 * x)

@@ -255,7 +255,7 @@ def test_masks_of_two_lengths(answer, length, another_length):
 
 
 def test_mask_joins_a_padding_mask(answer, length, padded):
-    """`&` combines it with a padding mask `(B, 1, T)`."""
+    """`&` combines the mask with a padding mask `(B, 1, T)`."""
     return {"padding & subsequent": padded & answer.subsequent_mask(length).to(padded.device)}
 
 
@@ -288,7 +288,8 @@ def test_what_a_layer_keeps(answer, sizes, norm):
 
 @pytest.mark.parametrize("norm", NORMS)
 def test_layer(answer, build, sizes, unmasked, norm):
-    """Self-attention, cross-attention and the network follow in this order, each in its own connection."""
+    """Self-attention, cross-attention and the feed-forward network follow in this order, each in its
+    connection."""
     return {"output": build(layer_of, answer.DecoderLayer, sizes, norm)(**unmasked)}
 
 

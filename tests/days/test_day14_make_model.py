@@ -335,7 +335,7 @@ def test_memory_and_states_dtype(answer, build, sizes, sentences, memory_of_dtyp
 
 
 def test_whole_gradients(answer, build, sizes, sentences):
-    """Gradients of the states reach every parameter, also through the memory, except the generator's."""
+    """Gradients of the states reach every parameter except the generator's, also through the memory."""
     model = build(whole, answer.EncoderDecoder, **sizes)
     backward(model(**sentences))
     return {"gradients": gradients(model)}
@@ -522,7 +522,7 @@ def test_tied_start(answer, roomy):
 
 
 def test_tied_model(answer, build, one_vocabulary, sentences_of_one_vocabulary):
-    """The gradient of a tied matrix is the sum of the gradients from its three places."""
+    """The gradient of a tied matrix is the sum of the gradients from its three uses."""
     model = build(answer.make_model, **one_vocabulary, tie=True).eval()
     log_probs = model.generator(model(**sentences_of_one_vocabulary))
     backward(log_probs)

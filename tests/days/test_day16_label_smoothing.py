@@ -237,7 +237,7 @@ def test_gradients_of_logits(answer, build, made, logits_and_target):
 
 
 def test_gradients(answer, build, made, some_padding):
-    """The gradient of a log-probability is minus the target's share of that class."""
+    """The gradient of a log-probability is minus the share of its class in the target distribution."""
     loss = build(answer.LabelSmoothing, **made)
     inputs = wanting_gradients(some_padding)
     backward(loss(inputs["log_probs"], inputs["target"]))
@@ -279,6 +279,6 @@ def test_double(answer, build, made, of_dtype, dtype):
 
 @pytest.mark.parametrize("dtype", HALVES[:1])
 def test_large_vocabulary(answer, build, made_large, large_row, dtype):
-    """A class's share in a vocabulary of 30 000 is too small for float16, but is not rounded to 0."""
+    """A class's share in a vocabulary of 30,000 is too small for float16, but is not rounded to 0."""
     loss = build(answer.LabelSmoothing, **made_large)
     return {"loss": loss(large_row["log_probs"], large_row["target"])}

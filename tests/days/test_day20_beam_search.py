@@ -560,7 +560,8 @@ def test_garden_path(answer, garden_path):
 
 
 def test_garden_further_on(answer, garden_further_on):
-    """All continuations of a row compete: both places may go to continuations of one hypothesis."""
+    """All continuations of a row compete: both places in the beam may go to continuations of one
+    hypothesis."""
     model = Script(garden_further_on["log_probs"])
     return {"tokens": answer.beam_search(model, **garden_further_on["call"])}
 
