@@ -458,7 +458,7 @@ def test_top_k_of_all(answer, some_of_many, beyond):
 
 @pytest.mark.on_devices
 def test_top_p(answer, wide_rows):
-    """Each row keeps the smallest set of most likely tokens that reaches p."""
+    """Each row keeps the smallest set of most likely tokens whose probabilities reach p."""
     probabilities = answer.distribution(**wide_rows)
     return {"probabilities": probabilities, "can be drawn": probabilities > 0}
 
@@ -764,7 +764,7 @@ def test_generates_from_a_generator(answer, tenths, state, device):
 )
 @pytest.mark.constant("calls in training mode", "modes after", "it is asked in evaluation mode")
 def test_mode(answer, within, mode):
-    """The model is called in evaluation mode, and has its old mode afterwards."""
+    """The model is called in evaluation mode, and its old mode is restored."""
     model, call = model_and_call(within)
     model.train(mode == "train")
     tokens = answer.generate(model, **call)
@@ -777,7 +777,7 @@ def test_mode(answer, within, mode):
 
 @pytest.mark.constant("modes after", "the model is in training mode before and after")
 def test_mode_is_kept(answer, within):
-    """A model in training mode is in training mode afterwards."""
+    """A model in training mode is in training mode again after the call."""
     model, call = model_and_call(within)
     tokens = answer.generate(model.train(), **call)
     return {"modes after": modes_of(model), "prompts": tokens[:, : call["tokens"].size(1)]}
@@ -786,7 +786,7 @@ def test_mode_is_kept(answer, within):
 @pytest.mark.watertight("a part may be frozen in evaluation mode on purpose")
 @pytest.mark.constant("calls in training mode", "it is asked in evaluation mode")
 def test_modes_of_the_parts(answer, within, modes):
-    """Afterwards, each part of the model has its own old mode."""
+    """After the call, each part of the model has its own old mode."""
     model, call = model_and_call(within)
     set_modes(model, modes)
     tokens = answer.generate(model, **call)

@@ -221,8 +221,8 @@ def shapes(module):
 @pytest.mark.parametrize("sizes", ["near", "published", "far", "other", ODD, NARROW])
 @pytest.mark.parametrize("bidirectional", BOTH_WAYS)
 def test_bucket(answer, positions, bidirectional, sizes):
-    """A short distance has its own bucket, longer distances share one, and distances from D on share
-    the last; later keys use the other half of the buckets."""
+    """Each short distance has its own bucket, longer ones share buckets, and those of D or more share the
+    last; later keys use the upper half of the buckets."""
     return {"buckets": answer.relative_position_bucket(bidirectional=bidirectional, **positions)}
 
 
@@ -336,7 +336,7 @@ def test_without_masks(answer, build, config, equally_long):
 
 
 def test_gradients(answer, build, config, pair):
-    """Gradients reach every parameter: E from its three places, the bias tables from every layer."""
+    """Gradients reach every parameter: E from its three uses, the bias tables from every layer."""
     model = build(answer.T5, config)
     backward(model(**pair))
     return {"gradients": gradients(model)}
@@ -367,7 +367,7 @@ def test_at_the_edge(answer, build, config, at_the_edge, edge):
 
 @pytest.mark.watertight(EMPTY)
 def test_padding_alone(answer, build, config, padding_alone):
-    """A query that may attend to nothing gets 0, forward and backward."""
+    """A query with no visible key gets 0, forward and backward."""
     model = build(answer.T5, config)
     logits = model(**padding_alone)
     backward(logits)

@@ -349,15 +349,15 @@ def test_group_norm_again(answer, build, in_groups, two_batches):
 @pytest.mark.parametrize("approximate", CURVES)
 @pytest.mark.parametrize("where", ["bend", "far"])
 def test_gelu(answer, curve, approximate, where):
-    """Each feature is multiplied by the share of the normal distribution below it, exactly or by the
-    tanh."""
+    """Each feature is multiplied by the share of the normal distribution below it, exact or approximated
+    with tanh."""
     return {"output": answer.gelu(curve, approximate)}
 
 
 @pytest.mark.parametrize("approximate", CURVES)
 @pytest.mark.parametrize("where", ["bend", beyond("very far", ONE_NAN)])
 def test_gelu_gradients(answer, curve, approximate, where):
-    """The slope is below 0 on the left and a little more than 1 on the right, and 0 and 1 up to ±10⁴."""
+    """The slope is below 0 on the left, slightly above 1 on the right, and 0 and 1 far out, up to ±10⁴."""
     inputs = wanting_gradients({"x": curve})
     backward(answer.gelu(**inputs, approximate=approximate))
     return {"gradients": gradients(inputs)}
@@ -395,7 +395,7 @@ def test_mish(answer, curve, where):
 
 @pytest.mark.parametrize("where", ["bend", beyond("very far", ONE_NAN)])
 def test_mish_gradients(answer, curve, where):
-    """The slope is below 0 on the left and a little more than 1 on the right, and 0 and 1 where eˣ
+    """The slope is below 0 on the left, slightly above 1 on the right, and 0 and 1 far out, where eˣ
     overflows."""
     inputs = wanting_gradients({"x": curve})
     backward(answer.mish(**inputs))

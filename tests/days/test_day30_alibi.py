@@ -117,7 +117,7 @@ def test_default_dtype(answer, published):
 
 
 def test_bias(answer, whole):
-    """Each head's bias is minus its slope times the distance, whichever way the distance goes."""
+    """Each head's bias is minus its slope times the distance, in both directions."""
     return {"bias": answer.alibi_bias(**whole)}
 
 
