@@ -48,7 +48,7 @@ def selective_scan(
           h[i, n] ← exp(delta[t, i] · a[i, n]) · h[i, n] + delta[t, i] · b[t, n] · u[t, i]
           y[t, i] = Σ_n c[t, n] · h[i, n] + d[i] · u[t, i]
 
-    - `u` is the input, `(B, T, D)`; T may be 0.
+    - `u` is the input, `(B, T, D)`, T ≥ 1.
     - `delta` is the step of each channel at each token, `(B, T, D)`, used as given: the softplus has
       already been applied. A step of 0 does not change the state.
     - `a`, `(D, N)`, is used as given: it is not a logarithm. In Mamba it is negative, so that the state
@@ -109,7 +109,7 @@ class Mamba(nn.Module):
     ) -> Float[Tensor, "B T d_model"]:
         """Return the output for a text, or for the chunk after what `state` has read, and update `state`.
 
-        - `(B, T, d_model)` keeps its shape and dtype; T may be 0. Each output depends on its own token and
+        - `(B, T, d_model)` keeps its shape and dtype, T ≥ 1. Each output depends on its own token and
           on those before it.
         - Without a state, `x` is an entire text. With a state, it is the chunk that follows what the state
           has read. However a text is cut into chunks, reading them in order returns the outputs of the

@@ -18,7 +18,7 @@ from course.references.modules import execute
 
 ENDINGS = (".py", ".ipynb")
 MAX_FILE_BYTES = 2_000_000  # bytes; of a notebook without its outputs
-MAX_NOTEBOOK_BYTES = 10_000_000  # bytes with its outputs, which may be plots
+MAX_NOTEBOOK_BYTES = 30_000_000  # bytes with its outputs, which may be plots
 # What a file may declare, by its codec's name. Of the others some are slow, and some decode no text.
 DECLARED = re.compile(
     r"ascii|iso8859-[0-9]+|cp[0-9]+|mac-[a-z]+|koi8-.|gb[0-9k]+|big5|shift_jis|euc_.."

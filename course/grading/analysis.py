@@ -86,8 +86,9 @@ SHORTCUTS = (
         ((39,), "distributed"),
         ((40,), "quantization ao"),
         ((41,), "optim.Adam optim.AdamW optim.Muon optim.adam optim.adamw"),
+        ((41,), "_fused_adam_ _fused_adamw_ _fused_sgd_"),
         # Ways past what observes a call.
-        (TORCH_DAYS, "jit ops overrides _C utils.cpp_extension"),
+        (TORCH_DAYS, "jit ops overrides _C utils.cpp_extension utils._python_dispatch"),
     )
 )
 
@@ -101,12 +102,24 @@ PACKAGES = """
 
 # What no answer needs, and who would fool the checks does.
 TAMPERING = """
-    _thread asyncio builtins concurrent course ctypes gc importlib inspect multiprocessing pickle
-    pkgutil pytest runpy signal socket subprocess threading unittest zipimport
+    _thread asyncio builtins concurrent course ctypes gc importlib inspect marshal multiprocessing
+    operator.attrgetter operator.methodcaller pickle pkgutil pytest runpy signal socket subprocess
+    threading unittest zipimport
     os._exit os.abort os.environ os.execv os.fork os.kill os.listdir os.open os.read
     os.scandir os.system os.walk os.write sys._getframe sys.addaudithook sys.exit sys.meta_path
-    sys.modules sys.path sys.setprofile sys.settrace __import__ compile eval exec open
+    sys.modules sys.path sys.setprofile sys.settrace types.CodeType types.FunctionType
+    __import__ compile eval exec open
 """
+# By these attributes an object leads to what no import names; those of a module, to all that is in it.
+LEADING = {
+    "__subclasses__",
+    "__wrapped__",
+    "__globals__",
+    "__closure__",
+    "__code__",
+    "__builtins__",
+}
+CONTENTS = {"__dict__", "__getattribute__"}
 
 REFERENCES = ("implementation", "numpy_reference", "variants")
 
@@ -161,12 +174,15 @@ def shortcuts(source: str, day: int) -> Iterator[tuple[int, str]]:
     forbidden = ready_made | set(TAMPERING.split())
     # By another way to it, such as `x = nn; x.Transformer`, a name is still called what it is.
     telling = {name.rpartition(".")[2] for name in ready_made if name.startswith("torch.")}
+    roots = {name.partition(".")[0] for name in meant.values()}
     for line, name in _uses(tree, meant):
         if name.endswith(COMPUTED):
             yield line, name
         parts = name.split(".")
         if (
-            any(".".join(parts[:end]) in forbidden for end in range(1, len(parts) + 1))
+            not LEADING.isdisjoint(parts)
+            or (parts[0] in roots and not CONTENTS.isdisjoint(parts))
+            or any(".".join(parts[:end]) in forbidden for end in range(1, len(parts) + 1))
             or (len(parts) > 1 and parts[0] not in REFERENCES and parts[-1] in telling)
             or (
                 parts[-1] == "*"
@@ -208,6 +224,10 @@ def _uses(tree: ast.AST, meant: dict[str, str]) -> Iterator[tuple[int, str]]:
             yield from ((node.lineno, f"{node.module or ''}.{alias.name}") for alias in node.names)
         elif isinstance(node, ast.Attribute | ast.Name) and id(node) not in inner:
             yield node.lineno, _dotted(node, meant)
+        elif isinstance(node, ast.MatchClass):
+            yield from ((node.lineno, f".{name}") for name in node.kwd_attrs)
+        elif isinstance(node, ast.Call) and _dotted(node.func, meant) == "vars" and node.args:
+            yield node.lineno, f"{_dotted(node.args[0], meant)}.__dict__"
         elif (
             isinstance(node, ast.Call) and _dotted(node.func, meant) == "getattr" and node.args[1:]
         ):
@@ -405,7 +425,7 @@ def _needed(
 
 MAGIC = re.compile(r"\s*[%!?]|.*\?\s*$")  # lines for Jupyter, or for a shell
 # After these, a cell contains Python; after others, it may contain anything.
-PYTHON_MAGIC = ("%%time", "%%capture", "%%prun")
+PYTHON_MAGIC = ("%%time", "%%capture", "%%prun", "%%writefile")
 
 
 def _statements(number: int, cell: str) -> list[_Statement]:

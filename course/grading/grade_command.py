@@ -35,6 +35,7 @@ from course.grading.run import ClassRun, InUse, grade_all, remember, seed_of, so
 from course.grading.sandbox import NoSandbox, open_sandbox
 from course.grading.submission import (
     ANSWERS,
+    ARCHIVES,
     UNCLEAR,
     NothingHandedIn,
     Source,
@@ -178,7 +179,7 @@ def grade(
             sources = _sources(submissions, learners)
             plan = Plan(
                 days=tuple(day.number for day in chosen),
-                seed=seed_of(out, seed, resume),
+                seed=_seed(out, seed, resume),
                 device=device.value,
                 unsafe=unsafe,
                 edition=course_digest(),
@@ -213,6 +214,18 @@ def grade(
 
 
 T = TypeVar("T")
+
+
+def _seed(out: Path, seed: int | None, resume: bool) -> int:
+    """Return the seed. Refuse one that would grade again all that an earlier run has graded."""
+    earlier = seed_of(out, None, resume) if (out / "run.json").exists() else seed
+    if resume and seed is not None and seed != earlier:
+        raise typer.BadParameter(
+            f"{out} was graded with seed {earlier}. Leave --seed out to keep these grades, or use "
+            "--no-resume to grade everything again.",
+            param_hint="--seed",
+        )
+    return seed_of(out, seed, resume)
 
 
 def _read(read: Callable[[Path], T], path: Path | None, option: str) -> T | None:
@@ -366,7 +379,7 @@ def _print_unknown(
 
 
 def _print_unclear(console: Console, sources: Sequence[Source]) -> None:
-    """Print the submissions whose learner is unclear, or may be two learners of one name."""
+    """Print the submissions whose learner is unclear, or that may be two learners' or one learner's."""
     lines = [
         f"It is unclear whose submission {source.learner.removeprefix(UNCLEAR)} is: "
         f"{' or '.join(source.unclear)}. It was graded separately."
@@ -377,6 +390,12 @@ def _print_unclear(console: Console, sources: Sequence[Source]) -> None:
         "If these are two people, rename a folder."
         for source in sources
         if source.numbers
+    ]
+    learners = {source.learner for source in sources}
+    lines += [
+        f"{learner} and {beside} are in the class: if they are one learner's, remove one of them."
+        for learner in sorted(learners)
+        for beside in sorted(learners & {f"{learner}{ending}" for ending in ARCHIVES})
     ]
     for words in lines[:MAX_NAMED]:
         console.print(_line_of(words))

@@ -66,7 +66,12 @@ class ProcessPool:
             raise WorkerDied("the process that graded it has died") from error
 
     def close(self) -> None:
-        self._pool.shutdown(wait=True, cancel_futures=True)
+        try:
+            self._pool.shutdown(wait=True, cancel_futures=True)
+        except KeyboardInterrupt:  # a second Ctrl-C: whoever presses it does not wait
+            for process in multiprocessing.active_children():
+                process.kill()
+            raise
 
     def _start(self) -> ProcessPoolExecutor:
         context = multiprocessing.get_context("spawn")  # no fork after torch has run

@@ -53,7 +53,7 @@ MIN_IDENTICAL_PRINTS = 10  # in code that is the same to the names
 
 
 def alike(results: Iterable[LearnerResult], days: list[Day]) -> list[Alike]:
-    """The groups of submissions that stand out, the most alike first.
+    """The groups of submissions that stand out, the most alike first: in each, all are alike.
 
     Args:
         results: the learners' results.
@@ -64,8 +64,18 @@ def alike(results: Iterable[LearnerResult], days: list[Day]) -> list[Alike]:
         names.append(result.learner)
         for day in days:
             files[day.number].append(_file(result, day))
-    groups = _joined([*_same_code(names, files), *_similar(names, files)]) if names else []
-    return sorted(groups, key=lambda group: (-group.share, -len(group.learners), group.learners))
+    groups: dict[tuple[str, ...], Alike] = {}
+    same = list(_same_code(names, files)) if names else []
+    pairs = _similar(names, files) if names else ()
+    for group in [
+        *same,
+        *(pair for pair in pairs if not any(_covers(many, pair) for many in same)),
+    ]:
+        of_these = tuple(group.learners)
+        groups[of_these] = _both(groups[of_these], group) if of_these in groups else group
+    return sorted(
+        groups.values(), key=lambda group: (-group.share, -len(group.days), group.learners)
+    )
 
 
 def _same_code(names: list[str], files: Mapping[int, list[_File]]) -> Iterator[Alike]:
@@ -109,22 +119,15 @@ def _smaller(shared: Array) -> Array:
     return smaller
 
 
-def _joined(groups: Iterable[Alike]) -> list[Alike]:
-    """Draw those together that have a learner in common."""
-    apart: list[Alike] = []
-    for group in groups:
-        touching = [
-            earlier for earlier in apart if not set(earlier.learners).isdisjoint(group.learners)
-        ]
-        apart = [earlier for earlier in apart if earlier not in touching]
-        apart.append(functools.reduce(_both, touching, group))
-    return apart
+def _covers(many: Alike, pair: Alike) -> bool:
+    """Whether a pair is two of those with the same code, on no other day."""
+    return set(many.learners) > set(pair.learners) and pair.days == many.days
 
 
 def _both(group: Alike, other: Alike) -> Alike:
-    lists = ((group.learners, other.learners), (group.days, other.days), (group.same, other.same))
-    learners, days, same = (sorted({*a, *b}) for a, b in lists)
-    return Alike(learners, days, same, max(group.share, other.share))
+    """The same learners' groups of two kinds, or of two days, as one."""
+    days, same = sorted({*group.days, *other.days}), sorted({*group.same, *other.same})
+    return Alike(group.learners, days, same, max(group.share, other.share))
 
 
 def _limit(shares: Array) -> float:

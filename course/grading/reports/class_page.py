@@ -196,6 +196,8 @@ class _Summary:
     late: int = 0
     choices: int = 0
     """How many learners handed in several files of one day."""
+    unused: int = 0
+    """How many learners lack a day, and handed in files that are for no day."""
     understood: int = 0
     """How many learners handed in files whose names have more than a day's."""
     pythons: set[str] = field(default_factory=set)
@@ -227,6 +229,7 @@ class _Summary:
         self.verdicts[result.verdict] += 1
         self.shortcuts += bool(result.review)
         self.choices += bool(learner.choices)
+        self.unused += bool(learner.unused)
         self.understood += bool(learner.understood)
         self.pythons.add(result.python)
         self.late += result.late
@@ -266,6 +269,9 @@ class _Learner:
         self.reason = shortened(result.reason)
         # Files instead of which others of the same day were graded; and names with more than a day's.
         self.choices = [note for note in result.ignored if note.of_several][:MAX_IGNORED]
+        lacking = not all(day["handed_in"] for day in result.days)
+        self.unused = [note for note in result.ignored if lacking and not note.of_several]
+        self.unused = self.unused[:MAX_IGNORED]
         self.understood = [note for note in result.taken if note.understood]
         review = result.review[:MAX_SHORTCUTS]
         self.shortcuts = [

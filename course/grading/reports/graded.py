@@ -15,9 +15,9 @@ class Alike:
     """Submissions that are more alike than independent work would be.
 
     Attributes:
-        learners: each is like at least one of the others.
-        days: on which some of them share nearly everything.
-        same: those of these days on which some have the same code, names and all.
+        learners: all alike.
+        days: on which they share nearly everything.
+        same: those of these days on which they have the same code, names and all.
         share: how much the two share that are most alike, up to 1.
     """
 

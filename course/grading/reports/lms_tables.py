@@ -36,12 +36,13 @@ def write_tables(folder: Path, graded: GradedClass) -> None:
 
 def write_grades(path: Path, graded: GradedClass) -> None:
     """Our own table: a learner a row, a day a column; then how many days are watertight, and which; then
-    whether the download says that it is late, which days were not handed in, and which Python graded."""
+    whether the download says that it is late, which days were not handed in, which Python graded, and the
+    points that being late cost."""
     weights = graded.weights
     days = [day.number for day in weights.days]
     by_days = [f"day{day:02d}" for day in days]
     stars = ["watertight", "watertight_days"]
-    handing_in = ["late", "not_handed_in", "python"]
+    handing_in = ["late", "not_handed_in", "python", "lost_by_lateness"]
     columns = ["learner", "verdict", "points", "max_points", *by_days, *stars, *handing_in]
 
     def row(result: LearnerResult) -> list[Cell]:
@@ -55,7 +56,8 @@ def write_grades(path: Path, graded: GradedClass) -> None:
         late = "late" if result.late else ""
         lacking = " ".join(str(day["day"]) for day in result.days if not day["handed_in"])
         graded_as = [cell(result.learner), result.verdict, points, most]
-        return [*graded_as, *by_day, count, which, late, lacking, result.python]
+        lost = plain(weights.penalty(result)) if result.late else ""
+        return [*graded_as, *by_day, count, which, late, lacking, result.python, lost]
 
     _write(path, columns, (row(result) for result in graded.results))
 

@@ -3,6 +3,7 @@
 find_sources → take → gathered: whose is what, the days' files, answers out of untagged notebooks.
 """
 
+from course.grading.submission.archives import ARCHIVES
 from course.grading.submission.choosing import FileNote
 from course.grading.submission.limits import SubmissionRefused
 from course.grading.submission.names import ANSWERS, composed, matches
@@ -20,6 +21,7 @@ from course.grading.submission.taking import Taken, nothing_found, take
 
 __all__ = [
     "ANSWERS",
+    "ARCHIVES",
     "CANVAS",
     "MOODLE",
     "UNCLEAR",

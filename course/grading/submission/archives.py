@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from tarfile import TarInfo
 from typing import IO, Any, NamedTuple
-from zipfile import ZIP_DEFLATED, ZIP_STORED, ZipFile, ZipInfo
+from zipfile import ZIP_DEFLATED, ZIP_LZMA, ZIP_STORED, ZipFile, ZipInfo
 
 from course.grading.submission.limits import (
     KINDS,
@@ -127,6 +127,7 @@ def _unzip(data: bytes, used: Used, limit_of: Wanted) -> list[Entry]:
         demand_safe(entries, used, links=True)
         for entry in entries:
             path = inside(entry.filename)
+            _demand_small_dictionary(entry, data)
             with archive.open(entry) as file:
                 content = None
                 if is_link(entry):
@@ -142,6 +143,22 @@ def _unzip(data: bytes, used: Used, limit_of: Wanted) -> list[Entry]:
             else:
                 files[path] = Entry(path, time_of(entry), content)
     return _with_links(files, links, limit_of)
+
+
+def _demand_small_dictionary(entry: ZipInfo, data: bytes) -> None:
+    """Refuse an LZMA entry that wants too much memory: its header asks for up to 4 GB.
+
+    The entry's content begins with two bytes of version, two of length, one of parameters, and the
+    dictionary's size (PKWARE 2022, *APPNOTE.TXT*, §5.8).
+    """
+    if entry.compress_type == ZIP_LZMA:
+        names = entry.header_offset + 26  # the lengths of the name and of what follows it
+        lengths = (int.from_bytes(data[at : at + 2], "little") for at in (names, names + 2))
+        begin = entry.header_offset + LOCAL_HEADER + sum(lengths)
+        if int.from_bytes(data[begin + 5 : begin + 9], "little") > XZ_MEMORY:
+            raise SubmissionRefused(
+                f"{shown(entry.orig_filename)} needs more than {XZ_MEMORY // 10**6} MB to be unpacked."
+            )
 
 
 def is_link(entry: ZipInfo) -> bool:
@@ -192,10 +209,10 @@ def demand_safe(entries: Sequence[ZipInfo], used: Used, *, links: bool = False) 
             raise SubmissionRefused(
                 f"{shown(name)} is encrypted: an archive must have no password."
             )
-        if entry.compress_type not in (ZIP_STORED, ZIP_DEFLATED):
+        if entry.compress_type not in (ZIP_STORED, ZIP_DEFLATED, *([ZIP_LZMA] if links else [])):
             raise SubmissionRefused(
                 f"{shown(name)} is compressed by method {entry.compress_type}: in a zip the usual one, "
-                "deflate, is allowed, or none."
+                "deflate, is allowed, LZMA, or none."
             )
     for current, next_one in itertools.pairwise(
         sorted(entries, key=lambda entry: entry.header_offset)

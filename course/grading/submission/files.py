@@ -15,7 +15,7 @@ from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 from zipfile import ZipFile
 
-from course.checks.answer_files import MAX_NOTEBOOK_BYTES, largest
+from course.checks.answer_files import ENDINGS, largest
 from course.grading.submission.archives import (
     class_zip,
     demand_safe,
@@ -171,8 +171,8 @@ def _opened(file: SubmittedFile, data: bytes, used: Used) -> list[SubmittedFile]
             return 0
         if is_archive(path):
             return MAX_ARCHIVE_BYTES + 1 if archive.depth == 1 else 0
-        if path.lower().endswith(".ipynb"):  # it may be for several days
-            return MAX_NOTEBOOK_BYTES + 1
+        if path.lower().endswith(ENDINGS):  # it may be for several days
+            return largest(path) + 1
         recognized = reading(path.rpartition("/")[2], file.renames)
         return largest(recognized.name) + 1 if recognized else 0
 

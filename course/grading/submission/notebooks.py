@@ -1,4 +1,5 @@
-"""Notebooks without tags, or for several days: answers are made of the lines that define the exercises.
+"""Notebooks without tags, and files for several days or with more than answers in them: answers are made of
+the lines that define the exercises.
 
 Which lines these are is found in the sandbox (`gather` in `analysis.py`), where hostile text may be
 parsed; from there come numbers alone. The lines are cut out here, of what was handed in.
@@ -12,7 +13,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from course.checks.answer_files import MAX_FILE_BYTES, Unreadable, decoded
+from course.checks.answer_files import ENDINGS, MAX_FILE_BYTES, Unreadable, decoded
 from course.curriculum import ANSWER_TAG, DAYS, Day
 from course.grading.submission.choosing import CHOSEN, UNDERSTOOD, FileNote, is_stub
 from course.grading.submission.limits import shown
@@ -20,6 +21,13 @@ from course.grading.submission.taking import MAX_LISTED, Taken
 
 Span = tuple[int, int, int]
 """The number of a code cell from 0 on, and a half-open range of its lines."""
+# In a script what is for a notebook or a shell, or what ends the process that runs it.
+NOT_AN_ANSWERS = re.compile(
+    r"^(?:[!%]|get_ipython\(\)|(?:sys\.)?exit\(|quit\(|raise SystemExit|unittest\.main\()",
+    re.MULTILINE,
+)
+# Where a script is cut into cells: before each definition, or the first of its decorators.
+START = re.compile(r"(?<!\n)\n(?=\n+(?:@|def |class |async def ))")
 HEADING = re.compile(r"^ {0,3}#.*\bday[ _]?0*([1-9][0-9]?)\b", re.MULTILINE | re.IGNORECASE)
 
 
@@ -28,8 +36,8 @@ def gathered(
 ) -> Taken:
     """Return what was taken with an answer made from each untagged notebook, or without that notebook.
 
-    A notebook that is no day's by its name is for all days that it defines and that no other file is for, a
-    stub aside.
+    A notebook or script that is no day's by its name, or a day's whose exercises it does not define, is for
+    all days that it defines and that no other file is for, a stub aside.
 
     Args:
         taken: what `take` returned.
@@ -37,11 +45,28 @@ def gathered(
         gather: returns a notebook of the cells' lines that define the day's exercises, empty if none do, or
             None on failure.
     """
+    days = list(days)
     files, ignored, used = dict(taken.files), taken.ignored, set()
     notes = {file_note.name: file_note for file_note in taken.taken}
-    books = {path: _cells(data) or [] for path, data in taken.notebooks.items()}
+    books = {path: _cells(data, path) or [] for path, data in taken.books.items()}
+    for day, name in [(day, f"{day.stem}{ending}") for day in days for ending in ENDINGS]:
+        if name in files and (other := _another_day(files[name], name, day, days)):
+            misnamed = notes.pop(name)
+            books[misnamed.path] = _cells(files.pop(name), name) or []
+            why = f"it defines the exercises of day {other.number}"
+            ignored = [replace(misnamed, name="", why=why), *ignored]
     for day in days:
         name, script = f"{day.stem}.ipynb", f"{day.stem}.py"
+        pieces = [cell.source for cell in _cells(files.get(script, b""), script) or []]
+        if any(map(NOT_AN_ANSWERS.search, pieces)):
+            if answer := gather(pieces, day):
+                del files[script]
+                note = notes.pop(script)
+                why = "; ".join(
+                    filter(None, (note.why, "the lines that define the exercises were taken"))
+                )
+                files[name], notes[name] = answer, replace(note, name=name, why=why)
+            continue
         if name in files and (cells := untagged_cells(files[name])) is not None:
             answer, note = gather(cells, day), notes[name]
             if answer:
@@ -51,17 +76,17 @@ def gathered(
                 del files[name], notes[name]
                 ignored = [FileNote(note.path, "", _why(answer, day)), *ignored]
         elif name not in files and (script not in files or is_stub(files[script], day.stem)):
-            for path, book in books.items():
+            for path, book in sorted(books.items(), key=lambda item: -_defined(item[1], day)):
                 if (cells := _cells_for(book, day)) and (answer := gather(cells, day)):
-                    files[name], why = answer, f"its cells for day {day.number}, {UNDERSTOOD}"
+                    files[name], why = answer, f"its code for day {day.number}, {UNDERSTOOD}"
                     notes[name] = FileNote(path, name, why)
                     used.add(path)
                     if files.pop(script, None):
                         why = f"{shown(path)}{CHOSEN}is more than the stub"
                         ignored = [FileNote(notes.pop(script).path, "", why), *ignored]
                     break
+    count = taken.ignored_count + len(ignored) - len(taken.ignored) - len(used)
     ignored = [ignored_note for ignored_note in ignored if ignored_note.path not in used]
-    count = taken.ignored_count + len(taken.files.keys() - files.keys()) - len(used)
     return Taken(files, list(notes.values()), ignored[:MAX_LISTED], count)
 
 
@@ -90,7 +115,7 @@ class _Cell(NamedTuple):
 
 def untagged_cells(data: bytes) -> list[str] | None:
     """The code cells of a notebook; None if some are tagged, or it is no notebook that can be read."""
-    cells = _cells(data)
+    cells = _cells(data, ".ipynb")
     if cells is None or any(cell.tagged for cell in cells):
         return None
     return [cell.source for cell in cells if cell.is_code]
@@ -120,11 +145,27 @@ def _cells_for(cells: list[_Cell], day: Day) -> list[str]:
     return [cell.source for cell in cells if cell.is_code]
 
 
-def _cells(data: bytes) -> list[_Cell] | None:
-    """The cells of a notebook; None of what is no notebook that can be read."""
+def _defined(cells: list[_Cell], day: Day) -> int:
+    """How many of a day's exercises a file seems to define."""
+    return sum(any(cell.defines([name]) for cell in cells) for name in day.exercises)
+
+
+def _another_day(data: bytes, name: str, day: Day, days: Iterable[Day]) -> Day | None:
+    """The day whose exercises a day's file defines, if it defines none of its own."""
+    cells = _cells(data, name) or []
+    if _defined(cells, day):
+        return None
+    return next((other for other in days if _defined(cells, other)), None)
+
+
+def _cells(data: bytes, name: str) -> list[_Cell] | None:
+    """The cells of a notebook, or a script cut into cells; None of what cannot be read."""
     if len(data) > MAX_FILE_BYTES:
         return None
     try:
+        if name.lower().endswith(".py"):
+            pieces = re.split(START, _lines_ended(decoded(data, ".py")))
+            return [_Cell(True, False, piece, 0) for piece in pieces]
         return [_cell(cell) for cell in json.loads(decoded(data, ".ipynb"))["cells"]]
     except (Unreadable, ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return None

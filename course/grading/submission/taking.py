@@ -12,7 +12,12 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from course.checks.answer_files import MAX_FILE_BYTES, MAX_NOTEBOOK_BYTES, without_outputs
+from course.checks.answer_files import (
+    ENDINGS,
+    MAX_FILE_BYTES,
+    MAX_NOTEBOOK_BYTES,
+    without_outputs,
+)
 from course.curriculum import DAYS, Day
 from course.grading.submission.choosing import UNDERSTOOD, FileNote, choose
 from course.grading.submission.files import SubmittedFile, files_of, unpacked
@@ -23,11 +28,12 @@ from course.grading.submission.sources import Source
 NOT_THEIRS = ("lessons", "my", "solutions", "tests")  # folders beside the course's `exercises`
 
 # Errors of this machine, which are not a learner's fault.
-OUR_TROUBLE = {errno.EIO, errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ESTALE, errno.ETIMEDOUT}
+OUR_TROUBLE = {errno.EIO, errno.EMFILE, errno.ENFILE, errno.ENOENT, errno.ENOMEM, errno.ENOSPC}
+OUR_TROUBLE |= {errno.ESTALE, errno.ETIMEDOUT}
 
 MAX_LISTED = 60  # files that were not taken, of which each is named
 MAX_NAMED = 5  # in a sentence
-MAX_NOTEBOOKS = 3  # that are not a day's by their names
+MAX_BOOKS = 6  # notebooks and scripts that are not a day's by their names
 
 
 @dataclass(frozen=True)
@@ -39,14 +45,14 @@ class Taken:
         taken: a note on each of them.
         ignored: notes on the first files that were not taken, those with similar names first.
         ignored_count: the number of files that were not taken.
-        notebooks: by their paths those of no day, which may be for several; the newest first.
+        books: by their paths the notebooks and scripts of no day, which may be for several; the newest first.
     """
 
     files: dict[str, bytes]
     taken: list[FileNote] = field(default_factory=list)
     ignored: list[FileNote] = field(default_factory=list)
     ignored_count: int = 0
-    notebooks: dict[str, bytes] = field(default_factory=dict)
+    books: dict[str, bytes] = field(default_factory=dict)
 
 
 def take(source: Source) -> Taken:
@@ -54,7 +60,7 @@ def take(source: Source) -> Taken:
 
     A name that is nearly right is accepted. If there are several files for one day, `RULES` select one.
     Notebooks are taken without their outputs. A file of more than MAX_FILE_BYTES
-    is truncated to one byte more.
+    is truncated to one byte more. A file that is gone is this machine's trouble: a folder may be shared.
 
     Raises:
         SubmissionRefused: the submission cannot be taken safely.
@@ -120,21 +126,25 @@ def _take(files: list[SubmittedFile], earlier: Collection[str]) -> Taken:
         ignored += losers
     ignored += [FileNote(name, "", "it was handed in again") for name in earlier]
     ignored += _strange(rest, strangers)
-    return Taken(data, taken, ignored[:MAX_LISTED], len(ignored), _notebooks(rest, strangers))
+    return Taken(data, taken, ignored[:MAX_LISTED], len(ignored), _books(rest, strangers))
 
 
 def _content(file: SubmittedFile) -> bytes:
     """Return what counts of a file, and of one that is too large one byte more than it may have."""
     content = file.read(MAX_NOTEBOOK_BYTES + 1 if file.is_notebook else MAX_FILE_BYTES + 1)
+    if len(content) > MAX_NOTEBOOK_BYTES:
+        return content  # of which the worker will say how large it is
     if len(content) > MAX_FILE_BYTES and file.is_notebook:
         content = without_outputs(content)
     return content[: MAX_FILE_BYTES + 1]
 
 
-def _notebooks(files: list[SubmittedFile], strangers: Collection[str]) -> dict[str, bytes]:
-    notebooks = [file for file in files if file.is_notebook and file.path not in strangers]
-    notebooks.sort(key=lambda book: (book.rank, book.time or 0.0), reverse=True)
-    return {book.shown_path: _content(book) for book in notebooks[:MAX_NOTEBOOKS]}
+def _books(files: list[SubmittedFile], strangers: Collection[str]) -> dict[str, bytes]:
+    books = [
+        file for file in files if file.name.lower().endswith(ENDINGS) and file.path not in strangers
+    ]
+    books.sort(key=lambda book: (book.rank, book.time or 0.0), reverse=True)
+    return {book.shown_path: _content(book) for book in books[:MAX_BOOKS]}
 
 
 def _strange(files: list[SubmittedFile], strangers: Collection[str]) -> list[FileNote]:

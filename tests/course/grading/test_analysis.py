@@ -36,6 +36,23 @@ USES = [
     ("import torch\ngetattr(torch.nn, 'Transformer')", 2, "torch.nn.Transformer"),
     ("from torch import nn\nx = nn\nx.Transformer()", 3, "x.Transformer"),
     ("from torch import nn\n[nn][0].Transformer()", 2, ".Transformer"),
+    (
+        "from torch.optim import Optimizer as O\nO.__subclasses__()",
+        2,
+        "torch.optim.Optimizer.__subclasses__",
+    ),
+    ("import torch\nvars(torch.nn)['x']", 2, "torch.nn.__dict__"),
+    ("import torch\ntorch.nn.__dict__", 2, "torch.nn.__dict__"),
+    (
+        "import torch\nmatch torch.nn:\n    case object(Transformer=x):\n        x()",
+        3,
+        ".Transformer",
+    ),
+    ("from operator import attrgetter", 1, "operator.attrgetter"),
+    ("import marshal", 1, "marshal"),
+    ("import types\ntypes.FunctionType(code, {})", 2, "types.FunctionType"),
+    ("f = g.__wrapped__", 1, "g.__wrapped__"),
+    ("import torch.utils._python_dispatch", 1, "torch.utils._python_dispatch"),
     ("import sys as s\ns._getframe(1).f_locals", 2, "sys._getframe"),
     ("import gc", 1, "gc"),
     ("from os import _exit", 1, "os._exit"),
@@ -45,6 +62,11 @@ USES = [
     ("from importlib import import_module as m", 1, "importlib.import_module"),
     ("from concurrent.futures import ThreadPoolExecutor", 1, "concurrent.futures"),
 ]
+
+
+def test_what_an_object_holds_itself_is_no_shortcut():
+    method = "    def f(self):\n        return vars(self), self.__dict__"
+    assert not found(f"import torch\n\nclass A(torch.nn.Module):\n{method}")
 
 
 @pytest.mark.parametrize(("source", "line", "name"), USES)

@@ -537,7 +537,6 @@ ZIPS = {
     "link to elsewhere": ([(zip_entry("x", mode=stat.S_IFLNK), b"a")], "only files and folders are allowed"),
     "device": ([(zip_entry("x", mode=stat.S_IFBLK), b"")], "'x' is a device"),
     "deep": ({"a/" * 40 + "x": b""}, "is too deep: 32 folders"),
-    "lzma": ([(zip_entry("x", method=zipfile.ZIP_LZMA), b"x")], "'x' is compressed by method 14"),
     "bzip2": ([(zip_entry("x", method=zipfile.ZIP_BZIP2), b"x")], "'x' is compressed by method 12"),
     "many": ({f"{n}": b"" for n in range(5_001)}, "It holds more than 5000 files and folders"),
     "terminal": ({"/\x1b[2J\u202ex": b""}, r"^'/\\x1b\[2J\\u202ex' leads"),
@@ -760,9 +759,21 @@ def test_whose_fault_it_is(submitted, monkeypatch):
     fail(errno.EACCES)
     with pytest.raises(SubmissionRefused, match=f"'{SOFTMAX}' cannot be read: Permission denied"):
         submitted("ada", WORK)
+    fail(errno.ENOENT)  # a file share that dropped out
+    with pytest.raises(OSError, match="No such file"):
+        submitted("ada", WORK)
     fail(errno.EMFILE)
     with pytest.raises(OSError, match="Too many open files"):
         submitted("ada", WORK)
+
+
+def test_lzma_of_7_zip(submitted):
+    """A dictionary may be as large as that of `xz -9`, and not the 4 GB that the format allows."""
+    data = zip_of(WORK, zipfile.ZIP_LZMA)
+    assert submitted("ada.zip", data) == WORK
+    at = 30 + len(next(iter(WORK))) + 5
+    with pytest.raises(SubmissionRefused, match="needs more than 80 MB to be unpacked"):
+        submitted("ada.zip", data[:at] + (2**31).to_bytes(4, "little") + data[at + 4 :])
 
 
 def test_one_bad_entry_refuses_one_learner(tmp_path):

@@ -293,6 +293,40 @@ def definitions(day, source):
     return [nodes.get(name) for name in day.exercises]
 
 
+ENDS = (
+    "exit()",
+    "quit(0)",
+    "unittest.main()",
+    "raise SystemExit",
+    "get_ipython().system('ls')",
+    "!ls",
+)
+ODD = {
+    line: {f"{day.stem}.py": f"{text}\n{line}\n".encode() for day, text in RIGHT.items()}
+    for line in ENDS
+}
+ODD["written by cells"] = {
+    "hw.ipynb": notebook([f"%%writefile {day.stem}.py\n{RIGHT[day]}" for day in GRADED]).encode()
+}
+ODD["one script"] = {"all.py": "\n\n\n".join(PLAIN).encode()}
+LATER = {
+    day: text for day, text in RIGHT.items() if day.number != 2
+}  # whose `attention` day 8 replaces
+NEXT = dict(zip(LATER, [*list(LATER)[1:], GRADED[0]], strict=True))
+ODD["swapped"] = {f"{NEXT[day].stem}.py": text.encode() for day, text in LATER.items()}
+
+
+@pytest.mark.parametrize("files", ODD.values(), ids=ODD)
+def test_what_a_person_would_accept_is_taken(taken, files):
+    """The lines that define the exercises count, whatever is around them and whatever the file is called."""
+    result = gathered(taken(files), GRADED, made)
+    sources = {name.partition(".")[0]: source_in(data, name) for name, data in result.files.items()}
+    days = RIGHT if len(files) != len(LATER) else LATER
+    assert all(definitions(day, sources[day.stem]) == definitions(day, RIGHT[day]) for day in days)
+    assert all(note.why for note in result.taken)
+    assert result.ignored_count == len(result.ignored) == 0
+
+
 @pytest.mark.parametrize("files", CLASS.values(), ids=CLASS)
 def test_nothing_right_is_lost(taken, files):
     """Right answers come out of whatever a class hands in, and what took reading is noted."""

@@ -41,20 +41,20 @@ OLD_COLUMNS = [
 
 def test_grades(tables, made_up):
     """A day is one point, shared by its exercises; the refused have 0, a grader's fault nothing. After the
-    points stands what is watertight, then what was late or not handed in, then the Python: what stood there
-    before stays."""
+    points stands what is watertight, then what was late or not handed in, the Python, and what being late
+    cost: what stood there before stays."""
     learners = [made_up.learner("right"), made_up.learner("half", wrong=1, beyond=1)]
     for day in learners[1].days[:2]:
         day["handed_in"] = False
     rest = made_up.refused("bomb"), made_up.nothing("pdf"), made_up.fault("unlucky")
     graded = made_up.graded(learners[0], replace(learners[1], late=True), *rest)
     assert tables(graded, "grades.csv") == [
-        [*OLD_COLUMNS, "late", "not_handed_in", "python"],
-        ["right", "graded", "3", "3", "1", "1", "1", "3", "1 2 3", "", "", VERSION],
-        ["half", "graded", "2.5", "3", "0.5", "1", "1", "2", "2 3", "late", "1 2", VERSION],
-        ["bomb", "refused", "0", "3", "", "", "", "", "", "", "", VERSION],
-        ["pdf", "nothing_found", "0", "3", "", "", "", "", "", "", "", VERSION],
-        ["unlucky", "grader_fault", "", "3", "", "", "", "", "", "", "", VERSION],
+        [*OLD_COLUMNS, "late", "not_handed_in", "python", "lost_by_lateness"],
+        ["right", "graded", "3", "3", "1", "1", "1", "3", "1 2 3", "", "", VERSION, ""],
+        ["half", "graded", "2.5", "3", "0.5", "1", "1", "2", "2 3", "late", "1 2", VERSION, "0"],
+        ["bomb", "refused", "0", "3", "", "", "", "", "", "", "", VERSION, ""],
+        ["pdf", "nothing_found", "0", "3", "", "", "", "", "", "", "", VERSION, ""],
+        ["unlucky", "grader_fault", "", "3", "", "", "", "", "", "", "", VERSION, ""],
     ]
 
 
