@@ -232,7 +232,7 @@ def test_large_scores(answer, build, loud):
 
 @pytest.mark.watertight(KEPT)
 def test_another_past(answer, build, chunk, longer):
-    """Calls with a longer past, and then with the first one again, do not depend on each other."""
+    """Calls with a longer past, and then with the first past again, do not depend on each other."""
     module = build(answer.GroupedQueryAttention, *sizes_of(chunk))
     module.attend(**inputs_of(chunk))
     return {"longer": module.attend(**longer), "as at first": module.attend(**inputs_of(chunk))}

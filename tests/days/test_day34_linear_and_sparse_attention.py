@@ -260,7 +260,7 @@ def test_causal(answer, few_tokens):
 
 
 def test_causal_around_whole_chunks(answer, around_whole_chunks):
-    """The length may be one token less or more than a multiple of the chunk."""
+    """The length may be one token below or above a multiple of the chunk size."""
     return {
         f"causal output of {inputs['key'].size(-2)} tokens": (
             answer.linear_attention(**inputs, causal=True)[..., -5:, :]

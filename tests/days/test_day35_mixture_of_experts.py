@@ -414,7 +414,7 @@ def test_loss_of_many_halves(answer, many_halves, dtype):
 
 
 def test_parameters(answer, build, given):
-    """The parameters are those of a router, and of a gated network for each expert."""
+    """The parameters are those of a router, and of a gated feed-forward network for each expert."""
     return dict(layer_of(build, answer.MixtureOfExperts, given).named_parameters())
 
 

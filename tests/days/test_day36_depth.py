@@ -98,8 +98,8 @@ def test_parallel_parameters(answer, build, given):
 
 
 def test_both_at_once(answer, build, given):
-    """Attention and network get the same normalized tokens; both outputs are added to the unchanged
-    input."""
+    """Attention and feed-forward network get the same normalized tokens; both outputs are added to the
+    unchanged input."""
     return {"output": block_of(build, answer.ParallelBlock, given)(given["x"])}
 
 
@@ -125,7 +125,7 @@ def test_everything_dropped(answer, build, given, mode):
 @pytest.mark.watertight(APART)
 @pytest.mark.constant("share that gained nothing", "it is p², to two digits")
 def test_dropped_independently(answer, build, many):
-    """Features of attention's output and of the network's are dropped independently of each other."""
+    """The outputs of attention and of the feed-forward network are dropped independently of each other."""
     block = block_of(build, answer.ParallelBlock, many, 0.4)
     with torch.no_grad():
         gain = block(many["x"]) - many["x"]
@@ -143,7 +143,8 @@ def test_parallel_at_the_edge(answer, build, block_at_the_edge, edge):
 
 @pytest.mark.watertight(LOADED)
 def test_parallel_state_dict(answer, build, given):
-    """The state dict holds norm, attention and network, and nothing else, before a call and after it."""
+    """The state dict holds norm, attention and feed-forward network, and nothing else, before a call and
+    after it."""
     block = block_of(build, answer.ParallelBlock, given)
     block(given["x"])
     return dict(block.state_dict())

@@ -447,7 +447,7 @@ def test_mixed_gradients(answer, pieces, dtype):
 @pytest.mark.watertight("a limit of 0, which is easily taken for no limit")
 @pytest.mark.constant("largest gradient", "nothing is left")
 def test_nothing_allowed(answer, pieces):
-    """With a `max_norm` of 0, all gradients become 0, and the norm is the one before."""
+    """With a `max_norm` of 0, all gradients become 0, and the norm before clipping is returned."""
     parameters = holding(pieces)
     norm = answer.clip_gradients(list(parameters.values()), 0.0)
     largest = max(float(tensor.abs().max()) for tensor in gradients(parameters).values())
@@ -533,7 +533,7 @@ def test_no_bounds(answer, pieces, slopes, bad):
 
 @pytest.mark.watertight("gradients that the caller changes after they were unscaled")
 def test_what_unscale_has_seen(answer, pieces, bad, init):
-    """Only what `unscale_` found decides about the step, whatever happens to the gradients afterwards."""
+    """Only what `unscale_` found decides about the step, whatever happens to the gradients afterward."""
     parameters = asking(pieces)
     scaler, optimizer = answer.LossScaler(init), apart(parameters)
     loss = sum((parameters[name] * tensor).sum() for name, tensor in bad["inf"][1].items())
@@ -823,7 +823,7 @@ def test_loss_outside_autocast(answer, build, widths, group, factor, device):
 @pytest.mark.watertight("a model trained in evaluation mode, such as one with frozen statistics")
 @pytest.mark.constant("modes", "as the caller has set them")
 def test_mode(answer, build, widths, batch, factor, mode):
-    """The model's mode does not change, during the step or afterwards."""
+    """The model's mode does not change, during the step or after it."""
     model = build(Speaker, *widths).train(mode == "training")
     results = trained(answer.train_step, model, batch, FixedScale(factor))
     return {"modes": str([*model.modes, model.training])} | results

@@ -310,7 +310,8 @@ def test_layout(answer, transposed):
     "shape", ["uneven", *edges("alone", "scalar", "fewer", "one more", "one row")]
 )
 def test_any_shape(answer, of_shape, shape):
-    """The sum has the tensors' shape, even if the number of elements is not a multiple of the processes."""
+    """The sum has the tensors' shape, even if the number of elements is not a multiple of the number of
+    processes."""
     return results(all_reduced(answer.ring_all_reduce, of_shape))
 
 
@@ -379,7 +380,7 @@ def test_left_over(answer, build, pair, left_over):
 @pytest.mark.on_devices
 @pytest.mark.watertight("a layer that one process's examples do not reach has no gradient there")
 def test_no_gradient(answer, build, batches):
-    """If a process has no gradient for a parameter, it counts as zeros."""
+    """If a process has no gradient for a parameter, zeros are averaged instead."""
     models = replicas(build, batches)
     models[0].w_1.weight.grad = None
     models[1].w_2.bias.grad = None
@@ -425,7 +426,7 @@ def test_pieces(answer, even):
 
 
 def test_padding(answer, odd):
-    """If the pieces would not be equal, zeros fill up the end."""
+    """If the number of processes does not divide the number of elements, the end is padded with zeros."""
     return pieces_of(answer.shard, odd["parameter"], odd["size"])
 
 
