@@ -267,7 +267,8 @@ def test_fresh_answers(answer, fresh):
 
 @pytest.mark.parametrize("answers", ["better", "worse"])
 def test_limit(answer, moved):
-    """A better answer's token gains nothing above the clip range, and a worse one's nothing below it."""
+    """A token of a better answer gains nothing above the clip range; a token of a worse answer, nothing
+    below it."""
     return {"loss": answer.policy_loss(**moved)}
 
 
@@ -309,7 +310,7 @@ def test_penalty_with_padding(answer, apart_and_padded):
 
 @pytest.mark.watertight(NEAR)
 def test_penalty_of_nearly_equal_models(answer, nearly_equal):
-    """Where the two models nearly agree, the penalty has its digits, too."""
+    """Where the two models nearly agree, the penalty is still accurate."""
     return {"penalty": answer.kl_penalty(**nearly_equal)}
 
 

@@ -271,7 +271,7 @@ def test_exactly(answer, exactly):
 
 
 def test_one_try(answer, counts):
-    """With a single try, it is the share of right samples."""
+    """With a single try, pass@k is the share of right samples."""
     return {"pass_at_1": answer.pass_at_k(counts["n"], counts["correct"], 1)}
 
 

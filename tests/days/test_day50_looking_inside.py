@@ -195,7 +195,7 @@ def test_every_layer(answer, build, config, two_texts):
 
 @pytest.mark.constant(*LEFT, "the model is as it was")
 def test_lens_leaves_the_model(answer, build, config, two_texts):
-    """Dropout is inactive, and afterwards each module has its old mode and hooks."""
+    """Dropout is inactive, and after the call each module has its old mode and hooks."""
     model = used(build, replace(config, dropout=0.5))
     before = found_in(model)
     logits = answer.logit_lens(model, two_texts["tokens"])
@@ -242,7 +242,7 @@ def test_head(answer, build, config, two_texts, place):
 
 @pytest.mark.constant("runs", "there is one text")
 def test_ablation(answer, build, config, two_texts, place):
-    """Without a source, the numbers become 0, and the model runs once."""
+    """Without a source, the activation becomes 0, and the model runs once."""
     model, runs, texts = build(GPT, config), [], two_texts | {"source": None}
     model.register_forward_pre_hook(lambda *_: runs.append(1))
     observed = patched(answer.patch_activation, model, texts, *head_at(model, **place))
@@ -258,7 +258,7 @@ def test_whole_input(answer, build, config, two_texts, place):
 
 
 def test_only_this_module(answer, build, config, two_texts, place):
-    """The norm of a block reads patched numbers; the residual connection around it does not."""
+    """The norm of a block reads the patched activation; the residual connection around it does not."""
     model = build(GPT, config)
     norm = model.blocks[place["layer"]].norm_2
     return patched(
@@ -275,7 +275,7 @@ def test_other_arguments(answer, build, config, two_texts):
 
 @pytest.mark.constant(*LEFT, "the model is as it was")
 def test_patch_leaves_the_model(answer, build, config, two_texts, place):
-    """Dropout is inactive, and afterwards each module has its old mode and hooks."""
+    """Dropout is inactive, and after the call each module has its old mode and hooks."""
     model = used(build, replace(config, dropout=0.5))
     before, where = found_in(model), (slice(None), place["position"])
     observed = patched(answer.patch_activation, model, two_texts, model.norm, where)
