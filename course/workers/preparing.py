@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import os
 from collections.abc import Iterator
+from typing import Any
 
 # Seconds without a request after which more is imported: `watch` waits that long for a save, and one `check`
 # does not.
@@ -30,6 +31,11 @@ def run_uncompiled() -> None:
     Call it before torch is imported.
     """
     os.environ["TORCH_COMPILE_DISABLE"] = "1"
+
+
+def uncompiled(function: Any = None, **options: object) -> Any:
+    """Stand in for `torch.compile`, which raises with `fullgraph=True` where it is switched off."""
+    return (lambda function: function) if function is None else function
 
 
 def imports_ahead() -> Iterator[str]:

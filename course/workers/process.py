@@ -40,7 +40,7 @@ from course.checks.seeing import see
 from course.curriculum import BY_NUMBER, ROOT, Day
 from course.references.imports import redacted_imports
 from course.workers.limits import MAX_MEMORY, MAX_PRINTED, PATIENCE
-from course.workers.preparing import IDLE, imports_ahead, prepare, run_uncompiled
+from course.workers.preparing import IDLE, imports_ahead, prepare, run_uncompiled, uncompiled
 from course.workers.snapshot import ProcessSnapshot
 from course.workers.tracing import tracing_calls
 
@@ -89,6 +89,7 @@ def _warm_up_torch(device: str) -> None:
 
     from course.checks.tensors import missing_device
 
+    torch.compile = uncompiled  # type: ignore[assignment]
     weight = torch.ones(2, 2, device="cpu" if missing_device(device) else device)
     weight.requires_grad_()
     (weight @ weight).sum().backward()  # type: ignore[no-untyped-call]

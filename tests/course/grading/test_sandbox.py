@@ -386,10 +386,11 @@ def test_torch_on_a_numpy_day(real_sandbox):
 
 
 @pytest.mark.slow
-def test_a_compiled_module_runs_uncompiled(real_sandbox):
+@pytest.mark.parametrize("how", ["attention", "fullgraph=True)(attention"])
+def test_a_compiled_module_runs_uncompiled(real_sandbox, how):
     """`torch.compile` hands back what it is given: to compile takes longer than any check may."""
     right = read_answer(DAYS[7].solution)
-    source = f"import torch\n{right}\n\nattention = torch.compile(attention)"
+    source = f"import torch\n{right}\n\nattention = torch.compile({how})"
     [(_, verdict)] = in_one_session(real_sandbox, {8: source})
     assert (verdict.status, verdict.watertight) == ("passed", True)
 
