@@ -95,7 +95,17 @@ def _default_dtype(dtype: torch.dtype) -> Iterator[None]:
 # --- Intermediate values ------------------------------------------------------------------------
 
 
-class OperationRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
+class DispatchMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """A mode that does not import PyTorch's compiler."""
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        """Return False, so that torch does not exclude `__torch_dispatch__` from its compiler: to do so, it
+        would import the compiler, which takes more than a second and is not used here."""
+        return False
+
+
+class OperationRecorder(DispatchMode):
     """Report the floating-point result of every operation on tensors within the context.
 
     Uninitialized memory, which may hold any number, is NaN there, so that no part or copy of it passes for
@@ -105,12 +115,6 @@ class OperationRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def __init__(self, note: Callable[[Tensor], None]) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self._note = note
-
-    @classmethod
-    def _should_skip_dynamo(cls) -> bool:
-        """Return False, so that torch does not exclude `__torch_dispatch__` from its compiler: to do so, it
-        would import the compiler, which takes more than a second and is not used here."""
-        return False
 
     def __torch_dispatch__(
         self, function: Any, types: Any, args: Any = (), kwargs: Any = None

@@ -20,7 +20,7 @@ COMPILER = (
     "torch._inductor",
     "torch._dynamo",
 )
-DAYS_WITH_COMPILER = frozenset({18, 32, 33, 34, 38, 41, 44, 46})
+DAYS_WITH_COMPILER = frozenset({18, 32, 38, 41, 46})
 """The days whose checks do such a thing; tested against what they import."""
 
 

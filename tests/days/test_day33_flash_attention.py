@@ -4,7 +4,6 @@ import weakref
 
 import pytest
 import torch
-from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from course.checks.authoring import (
@@ -15,6 +14,7 @@ from course.checks.authoring import (
     sequences,
     wanting_gradients,
 )
+from course.checks.tensors import DispatchMode
 
 WIDTHS = "no publication has values of another width than its keys"
 AXES = "publications take a batch of heads: two leading axes"
@@ -57,7 +57,7 @@ def seen_with_gradients(flash_attention, inputs):
     return {"output": output, "gradients": gradients(inputs)}
 
 
-class Held(TorchDispatchMode):
+class Held(DispatchMode):
     """How many numbers are held at once in tensors made inside: now, at most, and in one of them."""
 
     def __init__(self):

@@ -2,7 +2,6 @@
 
 import pytest
 import torch
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from course.checks.authoring import (
     DTYPES,
@@ -13,6 +12,7 @@ from course.checks.authoring import (
     sequences,
     wanting_gradients,
 )
+from course.checks.tensors import DispatchMode
 from implementation import attention, subsequent_mask
 
 WIDTHS = "no publication has values of another width than its keys"
@@ -207,7 +207,7 @@ def no_size(draw):
 # --- Measures -------------------------------------------------------------------------------------
 
 
-class Largest(TorchDispatchMode):
+class Largest(DispatchMode):
     """How many numbers the largest tensor has that any operation makes."""
 
     def __init__(self):

@@ -3,9 +3,9 @@
 import pytest
 import torch
 import torch.nn.functional as F
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from course.checks.authoring import DTYPES, backward, gradients, sequences, wanting_gradients
+from course.checks.tensors import DispatchMode
 
 AXES = "publications take a batch of heads: two leading axes"
 SINGLE = "sizes of one, or equal ones, are where squeezed, broadcast and swapped axes go astray"
@@ -136,7 +136,7 @@ def long(draw):
 # --- What is observed -----------------------------------------------------------------------------
 
 
-class Operations(TorchDispatchMode):
+class Operations(DispatchMode):
     """How many operations are asked for."""
 
     def __init__(self):
