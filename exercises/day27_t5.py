@@ -71,7 +71,7 @@ def relative_position_bucket(
 
     - `relative_position` holds integers of any shape, key position − query position.
     - `num_buckets` is at least 2, or 4 if `bidirectional`; `max_distance` is above m.
-    - All distances from D on share the last bucket of their direction.
+    - All distances of D or more share the last bucket of their direction.
     - Return int64 values from 0 to num_buckets − 1, with the shape and device of `relative_position`. ⌊ ⌋
       applies to the exact quotient, not to one with a rounding error: with 32 buckets, bidirectional,
       and D = 128, bucket 10 begins at distance 16 exactly.

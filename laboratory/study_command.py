@@ -25,7 +25,6 @@ def study(  # as its command is called
             metavar="STUDY", help="A study, such as norms; by default the list of all studies."
         ),
     ] = None,
-    full: Annotated[bool, typer.Option("--full", help="Train the size for a GPU.")] = False,
     report: Annotated[
         bool, typer.Option("--report", help="Only write the report, from the results that exist.")
     ] = False,
@@ -41,7 +40,7 @@ def study(  # as its command is called
         str | None,
         typer.Option(
             metavar="DEVICE",
-            help="cpu, cuda or mps; by default the CPU, and with --full a GPU if the machine has one.",
+            help="cpu, cuda or mps; by default the CPU.",
         ),
     ] = None,
     jobs: Annotated[
@@ -67,14 +66,15 @@ def study(  # as its command is called
         from laboratory.running import runner  # torch takes a second to import
         from laboratory.study import description, results  # torch takes a second to import
 
-        chosen = description.read(name, full, seeds)
+        chosen = description.read(name, seeds)
         if not report:
-            where = device or ("auto" if full else "cpu")
             extends = seeds and (chosen.folder / results.FILE).exists()
             old = results.read(chosen.folder) if extends else None
-            outcome = runner.run(chosen, where, jobs, data_dir, display.console(), earlier=old)
+            outcome = runner.run(
+                chosen, device or "cpu", jobs, data_dir, display.console(), earlier=old
+            )
             results.write(outcome, chosen.folder)
-        path = write(found_for(name, full), results.read(chosen.folder))
+        path = write(found_for(name), results.read(chosen.folder))
         display.console().print(Text(f"The report is {path}"), soft_wrap=True)
 
 

@@ -39,12 +39,8 @@ class Compared:
     """
 
     def __init__(self, study: Study, results: Results):
-        if (results.study, results.full) != (study.name, study.full):
-            sizes = {False: "", True: " --full"}
-            raise Refused(
-                f"These are results of {results.study}{sizes[results.full]}, "
-                f"not of {study.name}{sizes[study.full]}"
-            )
+        if results.study != study.name:
+            raise Refused(f"These are results of {results.study}, not of {study.name}")
         self.study, self.results = study, results
         self._seen = {_key(cell.variant, cell.point, cell.seed): cell for cell in results.cells}
         expected = {

@@ -65,14 +65,14 @@ def index() -> str:
     return "\n\n".join(_index()) + "\n"
 
 
-def found_for(name: str, full: bool = False) -> Study:
+def found_for(name: str) -> Study:
     """The study of some results: with as many seeds as they have, if they were extended."""
-    study = description.read(name, full)
+    study = description.read(name)
     try:
         seeds = {cell.seed for cell in read(study.folder).cells}
     except Refused:  # there are none, or they are damaged
         return study
-    return description.read(name, full, len(seeds))
+    return description.read(name, len(seeds))
 
 
 # --- The report -----------------------------------------------------------------------------------
@@ -90,13 +90,12 @@ def _paragraphs(compared: Compared) -> Iterator[str]:
             f"**This report covers a part of the study.** {len(compared.missing)} of {len(study.cells)} runs "
             f"are missing: {named}{rest}."
         )
-    reading = "../reading.md" if study.full else "reading.md"
     yield "## The answer"
     if study.answer:
         yield study.answer
     # The differences that a headline names are listed below.
     yield caveat(study) if study.answer else answer(study, results)
-    yield f"[What was expected, and what may explain the results]({reading})."
+    yield "[What was expected, and what may explain the results](reading.md)."
     files = report_pictures.pictures(study, results)
     pictures = [f"![{picture.words}]({picture.file})" for picture in files]
     yield from pictures[:1]
@@ -156,7 +155,8 @@ def _numbers(compared: Compared) -> Iterator[str]:
     yield "## Numbers"
     yield (
         "Mean ± standard deviation over the seeds. Differences are paired by seed, with the 95% t interval "
-        "of their mean; **bold** differences are claimed."
+        "of their mean; **bold** differences are claimed. The intervals are over seeds alone: another text "
+        "would move the differences as well."
         if compared.compares
         else "Mean ± standard deviation over the seeds."
     )
@@ -201,7 +201,7 @@ def _made(compared: Compared) -> Iterator[str]:
         f"Made with {details}. {same} A different CPU model adds in a different order. This usually changes "
         "only the last digits; where training is unstable, it changes the result."
     )
-    yield f"```\ncourse study {study.name}{' --full' if study.full else ''}\n```"
+    yield f"```\ncourse study {study.name}\n```"
 
 
 def _sentence(words: str) -> str:
@@ -218,31 +218,27 @@ def _index() -> Iterator[str]:
         "with spread and intervals, and a page on what papers had led us to expect. Below each question is "
         "its answer, by the study's main figure. **Claimed** is what you can rely on for these "
         "models: a difference on paired seeds, corrected for the number of comparisons. **Bounded** "
-        "differences are too small to matter: the entire interval is within a stated margin (for "
-        "regularization, set after the first seeds had run), without such a correction. All other "
-        "differences are **open**: these seeds do not decide. The models are small, and the answers need not "
-        "hold for large models."
+        "differences are too small to matter: the entire interval is within a stated margin, without such a "
+        "correction. All other differences are **open**: these seeds do not decide. The models are small, "
+        "and the answers need not hold for large models."
     )
     yield "`course study` lists the studies, and `course study norms` runs one again."
     for name in description.names():
-        sizes = (found_for(name), found_for(name, full=True))
-        studies = [study for study in sizes if (study.folder / FILE).exists()]
-        for study in studies:
-            yield from _entry(study, first=study is studies[0])
+        study = found_for(name)
+        if (study.folder / FILE).exists():
+            yield from _entry(study)
 
 
-def _entry(study: Study, first: bool) -> Iterator[str]:
+def _entry(study: Study) -> Iterator[str]:
     folder = study.folder.relative_to(STUDIES).as_posix()
-    if first:
-        yield f"## {study.question}"
-    size = "On a GPU, at full size: " if study.full else ""
+    yield f"## {study.question}"
     if study.answer:
         yield study.answer
     try:
         results = read(study.folder)
-        yield f"{size}{answer(study, results)}"
+        yield answer(study, results)
     except Refused as error:  # this study is being changed, and the others need not wait
-        yield f"{size}There is no answer just now. {error}."
+        yield f"There is no answer just now. {error}."
         return
     for picture in report_pictures.pictures(study, results)[:1]:
         yield f"[![{picture.words}]({folder}/{picture.file})]({folder}/{NAME})"

@@ -91,7 +91,7 @@ def _row(compared: Compared, figure: Figure, side: Side, worth: float) -> list[s
     return [
         _name(side),
         worth_in_steps,
-        significant(ratio),
+        significant(ratio, 3),
         f"{texts[0]} ({texts[1]} to {texts[2]})",
     ]
 

@@ -68,7 +68,7 @@ def _words(study: Study, picture: Picture) -> str:
         "against": f"{y} against {x}",
         "dots": f"{y} of each seed, by variant",
         "differences": f"{y}: differences from {study.baseline} in each seed, with intervals",
-        "curves": "validation loss over the steps",
+        "curves": "validation loss over the steps, on a part of the split",
         "scatter": f"{y} against {x}, each seed a dot",
         "lengths": f"loss against {panels.LENGTHS.get(picture.y, picture.y)}",
     }[picture.kind]

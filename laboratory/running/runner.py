@@ -88,7 +88,7 @@ def run(
         origin = _extended(
             earlier.provenance, origin, f"{f'{new}, ' if new else ''}seeds {seeds}" if cells else ""
         )
-    return Results(study.name, study.full, origin, performed, levels, rates, trials)
+    return Results(study.name, origin, performed, levels, rates, trials)
 
 
 def _which(variant: str, point: Mapping[str, object], seed: int) -> str:

@@ -63,7 +63,7 @@ KEYS = {
         "seeds",
     ),
     *("equal", "held", "answer", "caveat", "learning_rates", "measures", "figures", "pictures"),
-    *("why", "full", "twice", "pairs"),
+    *("why", "twice", "pairs"),
 }
 COMPUTES = (
     *("task", "settings", "recipe", "variants", "grid", "leave_out", "measures", "learning_rates"),
@@ -140,7 +140,6 @@ class Study:
     """A question, and the cells that answer it."""
 
     name: str
-    full: bool
     question: str
     baseline: str
     equal: str
@@ -224,7 +223,7 @@ class Study:
     @property
     def folder(self) -> Path:
         """Where its results are written."""
-        return STUDIES / self.name / "full" if self.full else STUDIES / self.name
+        return STUDIES / self.name
 
 
 def _faster(settings: Settings, rate: float) -> Settings:
@@ -236,12 +235,11 @@ def names() -> list[str]:
     return sorted(path.parent.name for path in STUDIES.glob("*/study.yaml"))
 
 
-def read(name: str, full: bool = False, seeds: int = 0) -> Study:
+def read(name: str, seeds: int = 0) -> Study:
     """A study by its name.
 
     Args:
         name: of its folder in `studies/`.
-        full: the size for a GPU.
         seeds: how many it is extended to, if it has fewer.
 
     Raises:
@@ -256,35 +254,29 @@ def read(name: str, full: bool = False, seeds: int = 0) -> Study:
         entries = yaml.safe_load(path.read_bytes())
     except (OSError, yaml.YAMLError) as error:
         raise Refused(f"{path} cannot be read: {' '.join(str(error).split())}") from error
-    return of(entries, name, path, full, seeds)
+    return of(entries, name, path, seeds)
 
 
-def of(entries: Any, name: str, path: Path, full: bool = False, seeds: int = 0) -> Study:
+def of(entries: Any, name: str, path: Path, seeds: int = 0) -> Study:
     """A study from what its file holds.
 
     Args:
         entries: the mapping in it.
         name: the study's.
         path: of the file, which is named where something is wrong.
-        full: the size for a GPU.
         seeds: how many it is extended to, if it has fewer.
 
     Raises:
         Refused: something that is not allowed.
     """
     try:
-        return _of(entries, name, full, seeds)
+        return _of(entries, name, seeds)
     except Refused as error:
         raise Refused(f"{path}: {error}") from error
 
 
-def _of(entries: Any, name: str, full: bool, least: int) -> Study:
+def _of(entries: Any, name: str, least: int) -> Study:
     _mapping(entries, "A study", KEYS)
-    if full:
-        bigger = _mapping(entries.get("full", {}), "full", KEYS)
-        settings = {**entries.get("settings", {}), **bigger.get("settings", {})}
-        of_results = {"answer": "", "caveat": ""}
-        entries = {**entries, **of_results, **bigger, "settings": settings}
     missing = {"question", "task", "baseline", "variants", "seeds", "equal", "held"} - set(entries)
     if missing:
         raise Refused(f"it lacks {', '.join(sorted(missing))}")
@@ -306,7 +298,6 @@ def _of(entries: Any, name: str, full: bool, least: int) -> Study:
     cells = tuple(_cells(entries, variants, points, seeds))
     return Study(
         name=name,
-        full=full,
         question=str(entries["question"]),
         baseline=str(entries["baseline"]),
         equal=str(entries["equal"]),

@@ -29,7 +29,6 @@ from variants.moe import MixtureOfExperts
 
 READ = (64, 128, 256, 512, 1024)  # characters, whatever the trained context
 LENGTHS = (256, 1024, 4096)  # tokens that a cache holds
-BINS = 15  # of confidence, as Guo et al. 2017 have them
 
 
 # --- What the model says of the held-out split ----------------------------------------------------
@@ -107,29 +106,6 @@ def _joined(batches: list[Rows]) -> Tensor:
     return torch.cat([*parts, batches[-1].target[-1, -1:]])
 
 
-def calibration(model: Model, task: Task, settings: Settings, device: torch.device) -> Figures:
-    """Whether the model is right as often as it is sure: `calibration_error`, `accuracy`, `confidence`.
-
-        ECE = Σ_m |B_m| / n · |acc(B_m) − conf(B_m)|
-
-    B_m are the n predictions whose confidence, the largest probability, lies in bin m of 15 that are equally
-    wide and closed on the right (Guo et al. 2017, *On Calibration of Modern Neural Networks*, §2, eq. 3).
-    """
-    sure, right = [], []
-    for log_probs, labels in predictions(model, task.held_out("validation"), device):
-        best, guess = log_probs.double().max(dim=-1)
-        sure.append(best.exp().cpu())
-        right.append((guess == labels).double().cpu())
-    confidence, correct = torch.cat(sure), torch.cat(right)
-    bins = (confidence * BINS).ceil().long().clamp(1, BINS) - 1
-    gaps = torch.zeros(BINS, dtype=torch.float64).index_add(0, bins, correct - confidence)
-    return {
-        "calibration_error": float(gaps.abs().sum()) / len(correct),
-        "accuracy": float(correct.mean()),
-        "confidence": float(confidence.mean()),
-    }
-
-
 def routing(model: Model, task: Task, settings: Settings, device: torch.device) -> Figures:
     """How evenly the held-out tokens are spread over the experts, a mean over the layers.
 
@@ -193,7 +169,6 @@ MEASURES: dict[str, Measure] = {
     "loss": loss,
     "lengths": lengths,
     "cache": cache,
-    "calibration": calibration,
     "routing": routing,
 }
 TIMED: dict[str, Measure] = {"speed": speed, "memory": memory}

@@ -54,7 +54,6 @@ class Results:
     """What a study's finished cells gave, and with what they were made."""
 
     study: str
-    full: bool
     provenance: dict[str, str | int]
     """torch, machine, threads, device, commit, data; `asked`, a digest of the settings."""
     cells: list[CellResult]
@@ -112,7 +111,7 @@ def _lines(results: Results) -> Iterator[str]:
     cells = sorted(
         results.cells, key=lambda cell: (cell.variant, *_sortable(cell.point), cell.seed)
     )
-    yield f'{{"study": {_line(results.study)}, "full": {_line(results.full)},'
+    yield f'{{"study": {_line(results.study)},'
     yield f'"made": {json.dumps(results.provenance, indent=1, sort_keys=True, ensure_ascii=False)},'
     sections = {"counted": results.counted, "rates": results.rates, "trials": results.trials}
     for name, content in sections.items():
@@ -167,8 +166,8 @@ def _plain(value: Any) -> Any:
 
 
 def _results(entries: dict[str, Any]) -> Results:
-    if type(entries["full"]) is not bool or type(entries["study"]) is not str:
-        raise TypeError("study must be a name, and full true or false")
+    if type(entries["study"]) is not str:
+        raise TypeError("study must be a name")
     cells = [
         _seen(cell, timed) for cell, timed in zip(entries["cells"], entries["timed"], strict=True)
     ]
@@ -177,7 +176,6 @@ def _results(entries: dict[str, Any]) -> Results:
         raise ValueError(f"the cell {min(twice)} is there twice")
     return Results(
         entries["study"],
-        entries["full"],
         dict(entries["made"].items()),
         cells,
         _numbers(entries.get("counted", {})),

@@ -348,7 +348,7 @@ def cell_of(seed: int, formed: int | None, variant: str = "two", best: float = 1
 
 
 def results(cells: list[CellResult]) -> Results:
-    return Results("induction", False, {}, cells)
+    return Results("induction", {}, cells)
 
 
 def test_what_formed_is_told_with_its_step_and_what_came_beside_it() -> None:

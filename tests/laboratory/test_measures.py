@@ -118,60 +118,6 @@ def test_a_model_that_looks_at_nothing_loses_nothing_beyond(studied):
     assert measured["read_32"] == pytest.approx(measured["read_8"], rel=1e-5)
 
 
-class Sure(nn.Module):
-    """Says of every token with the same probability that the next is the same."""
-
-    longest = None
-
-    def __init__(self, size, confidence):
-        super().__init__()
-        self.size, self.confidence = size, confidence
-
-    def forward(self, tokens):
-        return tokens
-
-    def generator(self, tokens):
-        other = (1 - self.confidence) / (self.size - 1)
-        probs = torch.full((*tokens.shape, self.size), other)
-        return probs.scatter(-1, tokens.unsqueeze(-1), self.confidence).log()
-
-
-def test_calibration_is_how_far_sureness_is_from_being_right(studied):
-    _, task, settings, _ = studied()
-    measured = MEASURES["calibration"](Sure(len(task.languages.target), 0.9), task, settings, HERE)
-    text = task._validation
-    right = float((text[1:] == text[:-1]).double().mean())
-    assert 0 < right < 0.9
-    assert measured["accuracy"] == pytest.approx(right)
-    assert measured["confidence"] == pytest.approx(0.9, abs=1e-6)
-    assert measured["calibration_error"] == pytest.approx(0.9 - right, abs=1e-6)
-
-
-def test_gaps_of_different_bins_do_not_cancel(studied):
-    _, task, settings, _ = studied()
-    size = len(task.languages.target)
-
-    class Torn(Sure):
-        def generator(self, tokens):  # sure of what is wrong, and unsure of what is right
-            repeats = torch.zeros_like(tokens, dtype=torch.bool)
-            repeats[:, :-1] = tokens[:, 1:] == tokens[:, :-1]
-            sure, unsure = Sure(size, 0.9), Sure(size, 0.3)
-            picked = torch.where(
-                repeats.unsqueeze(-1), unsure.generator(tokens), sure.generator(tokens)
-            )
-            self.seen.append(repeats)
-            return picked
-
-    model = Torn(size, 0.5)
-    model.seen = []
-    measured = MEASURES["calibration"](model, task, settings, HERE)
-    unsure = float(torch.cat([part.flatten() for part in model.seen]).double().mean())
-    right = measured["accuracy"]
-    missed = right - unsure  # at the end of a window nobody knows
-    expected = unsure * (1 - 0.3) + (1 - unsure) * (0.9 - missed / (1 - unsure))
-    assert measured["calibration_error"] == pytest.approx(expected, abs=1e-5)
-
-
 # --- Experts --------------------------------------------------------------------------------------
 
 

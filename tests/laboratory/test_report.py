@@ -89,7 +89,7 @@ def results(study: Study, change: Change | None = None) -> Results:
         curve = [(10, figures["loss"] + 1), (20, figures["loss"])]
         timed = {"pace": 12_345.0 + 1000 * seed}
         cells.append(CellResult(name, dict(cell.point), seed, figures, timed, curve))
-    return Results("width", False, MADE, cells)
+    return Results("width", MADE, cells)
 
 
 def diverge(name: str, seeds: int) -> Change:
@@ -388,8 +388,6 @@ def test_results_of_something_else_are_refused() -> None:
     full = results(study)
     with pytest.raises(Refused, match="results of depth, not of width"):
         document.report(study, dataclasses.replace(full, study="depth"))
-    with pytest.raises(Refused, match="results of width --full, not of width"):
-        document.report(study, dataclasses.replace(full, full=True))
     with pytest.raises(Refused, match=r"wide.*does not ask for any more"):
         document.report(simple(variants={"narrow": {}, "deep": {}}), full)
 
@@ -550,7 +548,7 @@ def test_a_difference_is_told_at_equal_time_as_well() -> None:
     text = document.report(study, timed(study, {"narrow": 0.1, "wide": 0.4, "deep": 0.1}, lower))
     assert "the loss of `narrow` is lower by 0.200 (0.200 to 0.200)" in text
     # Half a doubling; at four times the time the baseline would have gained two doublings.
-    assert "| `wide` | 1.4 | 4.0 | +0.300 (+0.300 to +0.300) |" in text
+    assert "| `wide` | 1.4 | 4.00 | +0.300 (+0.300 to +0.300) |" in text
     assert "- `deep`" not in text and "`deep` by" not in text
 
 
@@ -568,7 +566,7 @@ def test_seconds_of_a_core_are_not_compared_with_the_clock() -> None:
         for cell in timed_results.cells
     ]
     text = document.report(study, dataclasses.replace(timed_results, cells=cells))
-    assert "| `wide` | 1.4 | 2.0 |" in text
+    assert "| `wide` | 1.4 | 2.00 |" in text
 
 
 def test_without_twice_the_steps_their_worth_is_said_to_be_unmeasured() -> None:

@@ -33,7 +33,7 @@ def cell(
 
 def several() -> Results:
     cells = [cell(v, n, s, 1 / (n + s + 7)) for v in ("a", "b") for n in (2, 12) for s in (0, 1)]
-    return Results("norms", False, MADE, cells)
+    return Results("norms", MADE, cells)
 
 
 def test_floats_come_back_exactly(tmp_path: Path) -> None:
@@ -63,14 +63,14 @@ def test_the_order_in_which_cells_end_leaves_no_trace(tmp_path: Path) -> None:
 
 
 def test_points_are_sorted_as_numbers(tmp_path: Path) -> None:
-    write(Results("norms", False, MADE, [cell(layers=12), cell(layers=2)]), tmp_path)
+    write(Results("norms", MADE, [cell(layers=12), cell(layers=2)]), tmp_path)
     layers = [result.point["layers"] for result in read(tmp_path).cells]
     assert layers == [2, 12]
 
 
 def test_a_point_keeps_the_order_of_its_keys(tmp_path: Path) -> None:
     point: dict[str, int | float | str | bool] = {"warmup": 1, "layers": 2}
-    write(Results("norms", False, MADE, [replace(cell(), point=point)]), tmp_path)
+    write(Results("norms", MADE, [replace(cell(), point=point)]), tmp_path)
     [restored] = read(tmp_path).cells
     assert list(restored.point) == ["warmup", "layers"]
 
@@ -99,7 +99,7 @@ def test_the_clock_changes_no_line_of_a_cell(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("loss", [math.nan, math.inf])
 def test_a_loss_that_is_no_number_is_plain_json(tmp_path: Path, loss: float) -> None:
-    write(Results("norms", False, MADE, [cell(loss=loss)]), tmp_path)
+    write(Results("norms", MADE, [cell(loss=loss)]), tmp_path)
 
     def refuse(constant: str) -> None:
         raise AssertionError(f"{constant} is no JSON")

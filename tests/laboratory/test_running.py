@@ -155,7 +155,7 @@ def test_results_of_different_settings_are_not_extended(small: Study, tmp_path: 
     settings = {**STUDY["settings"], "steps": 2}
     other = description.of({**STUDY, "settings": settings}, "width", tmp_path / "study.yaml")
     assert other.asked != small.asked
-    earlier = Results("width", False, {"asked": small.asked}, [])
+    earlier = Results("width", {"asked": small.asked}, [])
     with pytest.raises(Refused, match="made with different settings"):
         runner.run(other, "cpu", 1, None, SILENT, tmp_path, earlier=earlier)
 

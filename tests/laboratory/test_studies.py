@@ -35,13 +35,8 @@ MADE: dict[str, str | int | float] = {
 
 each_study = pytest.mark.parametrize("name", description.names())
 each_shipped = pytest.mark.parametrize(
-    ("name", "full"),
-    [
-        (name, full)
-        for name in description.names()
-        for full in (False, True)
-        if (description.STUDIES / name / ("full" if full else "") / FILE).exists()
-    ],
+    "name",
+    [name for name in description.names() if (description.STUDIES / name / FILE).exists()],
 )
 
 
@@ -94,7 +89,7 @@ def test_a_small_form_of_it_gives_a_report(name: str, text: Path, tmp_path: Path
     measured = {key for cell_seen in performed for key in {**cell_seen.figures, **cell_seen.timed}}
     sized = {figure for figure in expected if figure.rpartition("_")[2].isdigit()}
     assert expected - sized - set(study.why) <= measured
-    report = document.report(study, Results(name, False, MADE, performed))
+    report = document.report(study, Results(name, MADE, performed))
     assert study.question in report
     assert all(variant in report for variant in study.variants)
 
@@ -110,10 +105,10 @@ def test_a_cell_repeats_bit_for_bit(name: str, text: Path, tmp_path: Path) -> No
 @pytest.mark.slow
 @each_shipped
 def test_the_shipped_report_is_what_the_results_give(
-    name: str, full: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    study = description.read(name, full)
-    assert full or study.answer
+    study = description.read(name)
+    assert study.answer
     results = read(study.folder)
     assert {
         (result.variant, tuple(result.point.items()), result.seed) for result in results.cells

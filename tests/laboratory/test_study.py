@@ -20,7 +20,6 @@ SMALL = {
     "equal": "tokens",
     "held": "Both read the same batches.",
     "figures": {"loss": {"words": "loss per character", "better": "lower"}},
-    "full": {"settings": {"d_model": 64}, "seeds": [0, 1, 2, 3]},
 }
 PATH = Path("laboratory/studies/width/study.yaml")
 
@@ -29,8 +28,8 @@ def changed(**changes: object) -> dict[str, object]:
     return {**copy.deepcopy(SMALL), **changes}
 
 
-def of(definition: object, full: bool = False) -> description.Study:
-    return description.of(definition, "width", PATH, full)
+def of(definition: object) -> description.Study:
+    return description.of(definition, "width", PATH)
 
 
 def test_every_variant_at_every_point_with_every_seed() -> None:
@@ -40,30 +39,6 @@ def test_every_variant_at_every_point_with_every_seed() -> None:
     cell = next(cell for cell in study.cells if cell.name == "wide,layers=2,warmup=10,seed=1")
     assert (cell.settings.layers, cell.settings.warmup, cell.settings.seed) == (2, 10, 1)
     assert (cell.settings.d_ff, cell.settings.d_model) == (32, 8)
-
-
-def test_full_replaces_what_it_names() -> None:
-    study = of(SMALL, full=True)
-    assert study.seeds == (0, 1, 2, 3)
-    assert {(cell.settings.d_model, cell.settings.steps) for cell in study.cells} == {(64, 3)}
-    assert study.folder == description.STUDIES / "width" / "full"
-
-
-def test_the_full_size_has_no_answer_and_no_caveat_of_the_small_one() -> None:
-    """They tell of results, which another size does not share."""
-    definition = changed(answer="Wide ones.", caveat="All rates were too low.")
-    assert (of(definition).answer, of(definition).caveat) == (
-        "Wide ones.",
-        "All rates were too low.",
-    )
-    assert of(definition, full=True).answer == of(definition, full=True).caveat == ""
-
-
-@pytest.mark.parametrize("name", description.names())
-def test_a_variant_keeps_no_small_width_in_the_full_size(name: str) -> None:
-    study = description.read(name, full=True)
-    widths = {cell.settings.d_model for cell in study.cells}
-    assert len(widths) == 1 or "d_model" in study.points[0]
 
 
 def test_what_is_left_out() -> None:
@@ -117,9 +92,8 @@ def test_a_name_that_is_nearly_right() -> None:
 
 
 @pytest.mark.parametrize("name", description.names())
-@pytest.mark.parametrize("full", [False, True])
-def test_shipped_studies_can_be_read(name: str, full: bool) -> None:
-    study = description.read(name, full)
+def test_shipped_studies_can_be_read(name: str) -> None:
+    study = description.read(name)
     assert study.question.endswith("?")
     assert study.controls.endswith(".")
     assert any(cell.variant == study.baseline for cell in study.cells)

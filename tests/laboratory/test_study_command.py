@@ -40,8 +40,9 @@ def test_a_name_that_is_nearly_right() -> None:
     assert "did you mean 'norms'?" in done.stderr.replace("\n", " ")
 
 
-def test_a_report_needs_results() -> None:
-    done = refused("study", "norms", "--full", "--report")
+def test_a_report_needs_results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(description.Study, "folder", tmp_path)
+    done = refused("study", "norms", "--report")
     assert done.exit_code == 2
     assert "the study has no results yet" in done.stderr.replace("\n", " ")
 
