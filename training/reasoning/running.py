@@ -32,7 +32,7 @@ from training.reasoning.parts import parts_from
 from training.reasoning.reasoner import Reasoner, Recipe, Stage
 from training.settings import parse_changes
 
-LINES = 10  # for each stage, where there is no terminal
+LINE_SECONDS = 10.0  # between two lines, where there is no terminal
 WORDS = {
     "pretraining": "1 of 3 · Pretraining: sums, written out",
     "tuning": "2 of 3 · Instruction tuning: questions and answers",
@@ -198,8 +198,10 @@ def _showing(console: Console) -> Iterator[Callable[[Reasoner, Stage, float], No
         *columns, console=console, transient=True, disable=not console.is_terminal
     ) as bar:
         tasks: dict[str, TaskID] = {}
+        printed = 0.0
 
         def show(loaded: Reasoner, stage: Stage, value: float) -> None:
+            nonlocal printed
             done = loaded.progress.step or stage.steps
             unit = "reward" if stage.name == "reinforcement" else "loss"
             words = f"{stage.name}, {unit} {value:.2f}"
@@ -207,7 +209,9 @@ def _showing(console: Console) -> Iterator[Callable[[Reasoner, Stage, float], No
                 console.print(Text(WORDS[stage.name], "bold"), soft_wrap=True)
                 tasks[stage.name] = bar.add_task(words, total=stage.steps)
             bar.update(tasks[stage.name], completed=done, description=words)
-            if not console.is_terminal and done % max(1, stage.steps // LINES) == 0:
+            now = time.monotonic()
+            if not console.is_terminal and (done == stage.steps or now - printed >= LINE_SECONDS):
+                printed = now
                 console.print(f"step {done} of {stage.steps}: {unit} {value:.2f}")
             if stage.name in loaded.progress.shares:
                 bar.remove_task(tasks[stage.name])
