@@ -105,6 +105,23 @@ class DispatchMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
         return False
 
 
+class LargestResult(DispatchMode):
+    """Count the numbers of the largest tensor that any operation returns within the context."""
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.numbers = 0
+
+    def __torch_dispatch__(
+        self, function: Any, types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
+        result = function(*args, **(kwargs or {}))
+        for value in result if isinstance(result, tuple | list) else (result,):
+            if isinstance(value, Tensor):
+                self.numbers = max(self.numbers, value.numel())
+        return result
+
+
 class OperationRecorder(DispatchMode):
     """Report the floating-point result of every operation on tensors within the context.
 

@@ -12,7 +12,7 @@ from course.checks.authoring import (
     sequences,
     wanting_gradients,
 )
-from course.checks.tensors import DispatchMode
+from course.checks.tensors import LargestResult
 from implementation import attention, subsequent_mask
 
 WIDTHS = "no publication has values of another width than its keys"
@@ -207,21 +207,6 @@ def no_size(draw):
 # --- Measures -------------------------------------------------------------------------------------
 
 
-class Largest(DispatchMode):
-    """How many numbers the largest tensor has that any operation makes."""
-
-    def __init__(self):
-        super().__init__()
-        self.numbers = 0
-
-    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
-        out = func(*args, **(kwargs or {}))
-        for tensor in out if isinstance(out, tuple | list) else [out]:
-            if isinstance(tensor, torch.Tensor):
-                self.numbers = max(self.numbers, tensor.numel())
-        return out
-
-
 def kept_for_the_way_back(function, inputs):
     """The output, and how many numbers are kept for its backward pass, each memory counted once."""
     sizes = {}
@@ -282,7 +267,7 @@ def test_later_tokens_are_invisible(answer, changed):
 @pytest.mark.parametrize("causal", [False, True])
 def test_no_table_of_scores(answer, very_long, causal):
     """For a thousand tokens, no tensor has T × T numbers, or a large share of them."""
-    with Largest() as largest:
+    with LargestResult() as largest:
         output = answer.linear_attention(**very_long, causal=causal)
     t = very_long["key"].size(-2)
     few = largest.numbers < t * t // 4

@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from course.checks.authoring import FLOAT64, HALVES, backward, gradients, wanting_gradients
+from course.checks.tensors import LargestResult
 from variants.latent import LatentConfig
 
 EDGES = "sizes of one are where squeezed axes go astray, and a large eps is where it counts"
@@ -44,6 +45,14 @@ def halved(draw, dtype):
 def past(draw):
     """How many tokens have come before."""
     return draw.size(3, 9)
+
+
+@pytest.fixture
+def long(draw):
+    """One token behind many, and heads that are far wider than what is cached."""
+    sizes = LatentConfig(17, 2, 40, 6, 2, 300, 100.0)
+    cache = draw.normal(2, draw.size(200, 240), sizes.d_c + sizes.d_r)
+    return {"config": sizes, "x": draw.normal(2, 1, sizes.d_model), "cache": cache}
 
 
 @pytest.fixture
@@ -195,6 +204,16 @@ def test_absorbed_continues(answer, build, given, later):
         part.register_forward_hook(lambda part, inputs, output: expanded.append(output))
     output, cache = module.absorbed(later["x"], later["cache"])
     return {"output": output, "cache": cache, "latents that are expanded": len(expanded)}
+
+
+@pytest.mark.constant("makes keys or values of all tokens")
+def test_absorbed_expands_nothing(answer, build, long):
+    """Nothing is as large as the keys of all heads for the tokens in the cache."""
+    module, sizes = made(answer, build, long), long["config"]
+    with LargestResult() as largest:
+        output, _ = module.absorbed(long["x"], long["cache"])
+    keys = long["cache"][..., 0].numel() * sizes.n_heads * sizes.d_k
+    return {"output": output, "makes keys or values of all tokens": 2 * largest.numbers > keys}
 
 
 def test_gradients(answer, build, given):
