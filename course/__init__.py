@@ -33,7 +33,6 @@ def case(day: int, name: str, seed: int = 0, device: str = "cpu") -> dict[str, A
     them.
 
     Args:
-        day: the number of the day.
         name: the check's name, `test_scale` or `scale`.
         seed: the seed of the inputs, as in `course check --seed`.
         device: the device of tensors, as in `course check --device`.

@@ -100,7 +100,6 @@ def searched(
     """What the reference's beam search does with the language.
 
     Args:
-        model: the language.
         beam, alpha: as `beam_search` takes them.
         max_len: the most words of a sentence, the end included.
 

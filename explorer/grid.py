@@ -36,7 +36,6 @@ class MaskGrid(anywidget.AnyWidget):
         """A grid for one sentence.
 
         Args:
-            words: the sentence.
             masks: boolean `(T, T)`, by their names.
             mask: which of them holds at first.
             query: the index of the word whose row is marked at first.

@@ -125,7 +125,6 @@ def heat(values: np.ndarray, rows: list[str], marked: int, across: str, says: st
 
     Args:
         values: a row for each of `rows`.
-        rows: their names.
         marked: the column that is framed.
         across: what the columns are.
         says: what is seen, for those who do not see it.

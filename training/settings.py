@@ -222,7 +222,6 @@ def from_yaml(text: bytes | str, path: Path) -> Settings:
     """Read settings from YAML.
 
     Args:
-        text: YAML.
         path: the file it comes from, for error messages.
 
     Raises:

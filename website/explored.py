@@ -11,7 +11,6 @@ def pictures(topic: Topic, stills: str) -> str:
     """The pictures of a page, of which `site.css` shows the one for the theme and for how much may move.
 
     Args:
-        topic: the page.
         stills: the folder of the pictures, from where this text stands.
     """
     return "\n\n".join(

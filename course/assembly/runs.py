@@ -93,7 +93,6 @@ def load(settings: Settings, folder: Path) -> Parts:
     """Return the parts of a run.
 
     Args:
-        settings: the settings of the run.
         folder: the folder with the run's copy of a learner's files.
 
     Raises:

@@ -66,7 +66,6 @@ def from_bytes(
     """Decode the message and observation in untrusted bytes.
 
     Args:
-        data: the bytes.
         max_header_bytes: the maximum number of bytes for strings and leaves, which take long to read.
         trusted: whether the bytes come from our own code, and can contain paths that are not UTF-8.
 

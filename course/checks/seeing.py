@@ -53,10 +53,7 @@ def see(
     """Run a check on an answer, and return its output or its exception.
 
     Args:
-        check: the check.
         answer: the learner's module, or the reference.
-        seed: the seed of the inputs.
-        device: the device of the inputs.
         transform: applied to every input array before the check gets it.
         file: the answer's file name, which tells its own lines from others in a traceback.
         hand: maps the inputs to what the check is given.

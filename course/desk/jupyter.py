@@ -32,7 +32,6 @@ def serve(notebook: Path, say: Callable[[str], None]) -> None:
 
     Args:
         notebook: a file of the repository.
-        say: prints a line.
 
     Raises:
         JupyterFailed: Jupyter has ended with an error before Ctrl-C.

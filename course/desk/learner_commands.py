@@ -356,7 +356,6 @@ def _open_copy(day: Day, notebook: Path, prepare: Callable[[dict[str, Any]], Non
 
     Args:
         day: the day that the notebook is about.
-        notebook: which one.
         prepare: changes what is copied.
     """
     if not notebook.exists():

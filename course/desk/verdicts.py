@@ -33,9 +33,7 @@ def verdict(
     fails, what would make the day watertight.
 
     Args:
-        result: the result of the day.
         max_printed: the maximum number of shown lines that the learner's code printed.
-        seed: the seed of the inputs.
     """
     day = result.day
     told_of = [check for check in result.checks if not check.repeats]

@@ -30,8 +30,6 @@ class Waiting:
         """Create a display that shows nothing yet.
 
         Args:
-            console: the console.
-            day: the day that is checked.
             keys: a line about the available keys, if the screen is cleared.
             long: the seconds after which the check is shown.
         """

@@ -63,7 +63,6 @@ def bundle(
     missing.
 
     Args:
-        out: the folder.
         through: the last released day; the edition has references and solutions up to this day.
         report: called with each day before its recording, which takes some seconds.
         days: the days of the edition, in order; all if omitted. If a day between them is left out,

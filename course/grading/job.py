@@ -114,7 +114,6 @@ class Plan:
         """Return a digest of what a result depends on.
 
         Args:
-            files: the files that were taken.
             beside: the sandbox, and what the result contains beside the verdicts.
         """
         run = (self.days, self.seed, self.device, self.unsafe, self.feedback.value, self.edition)

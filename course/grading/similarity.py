@@ -53,12 +53,7 @@ MIN_IDENTICAL_PRINTS = 10  # in code that is the same to the names
 
 
 def alike(results: Iterable[LearnerResult], days: list[Day]) -> list[Alike]:
-    """The groups of submissions that stand out, the most alike first: in each, all are alike.
-
-    Args:
-        results: the learners' results.
-        days: the days that were graded.
-    """
+    """The groups of submissions that stand out, the most alike first: in each, all are alike."""
     names, files = [], defaultdict(list)
     for result in results:
         names.append(result.learner)

@@ -88,7 +88,6 @@ class Search:
         """Create a search that has not begun.
 
         Args:
-            day: the day that is answered.
             checks: the checks that were run, in order.
             truth: the runs of the reference and the known wrong answers.
             runs: the answer's run of each check by name, or None where there is none.

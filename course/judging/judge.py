@@ -59,9 +59,6 @@ class Judge:
         """Create a judge without running anything.
 
         Args:
-            day: the day.
-            seed: the seed of the inputs.
-            device: the device of the inputs.
             feedback: how much messages reveal.
             unasked: whether to judge only the checks that run on the practice GPU by default.
 

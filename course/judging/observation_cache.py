@@ -76,7 +76,6 @@ class ObservationCache:
         """Write all members to a file, including those that a second process has added meanwhile.
 
         Args:
-            path: the file.
             packing: how members are packed, by `zipfile`'s name for it.
 
         Raises:

@@ -33,9 +33,6 @@ def truth_of(day: Day, seed: int, device: str, after_cpu: bool = False) -> Truth
     """Return the runs that a day's answers are compared with: its recording if there is one.
 
     Args:
-        day: the day.
-        seed: the seed of the inputs.
-        device: the device of the inputs.
         after_cpu: whether the answers passed on the CPU, so that only mistakes about devices are searched.
 
     Raises:

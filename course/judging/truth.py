@@ -72,11 +72,7 @@ class Truth:
         """Create the store without running anything.
 
         Args:
-            day: the day.
-            seed: the seed of the inputs.
-            device: the device of the inputs.
             misconceptions: the known wrong answers, in the order in which they are tried.
-            cache: the cached runs.
         """
         self.misconceptions = self.candidates = misconceptions
         self.loading = 0.0
@@ -114,7 +110,6 @@ class Truth:
         """Run a check on an answer in this process.
 
         Args:
-            check: the check.
             answer: a module, or any object that has the definitions.
             file: the answer's file name, which tells its own lines from others in a traceback.
         """

@@ -45,8 +45,6 @@ def _uses(day: Day, code: ast.Module, is_use: bool, own: set[str]) -> Iterator[s
     """Wrong uses of a day's exercises in a cell.
 
     Args:
-        day: the day.
-        code: the cell.
         is_use: whether the cell is in the third act or after it.
         own: the exercises that cells up to here have taken by `yours`; it grows.
     """

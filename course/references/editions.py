@@ -104,7 +104,6 @@ def facts_of(day: Day, stub: str, hints: bool) -> dict[str, Any]:
 
     Args:
         day: the day, whose reference is available.
-        stub: the stub that learners get.
         hints: whether they get hints, of which the steps are the first.
     """
     return {

@@ -46,7 +46,6 @@ def redacted_imports(redacted: Redacted, day: int, own: OwnPart) -> Iterator[Non
 
     Args:
         redacted: what can be imported, and what is withheld.
-        day: the number of today.
         own: replaces earlier days whose reference is not available.
     """
     finder = _RedactedReferences(redacted, day, own)

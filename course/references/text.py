@@ -195,7 +195,6 @@ def import_lines(day: Day, private: bool = True) -> str:
     """Return the imports that the day's exercises need, including the reference's earlier parts.
 
     Args:
-        day: the day.
         private: whether to import private helpers, too, which only refuse bad arguments and are not
             part of an answer.
     """

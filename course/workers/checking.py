@@ -105,10 +105,6 @@ def check_days(
     """Check several days' files in a folder of answers, one after the other.
 
     Args:
-        days: the days.
-        answers: the folder.
-        seed: the seed of the inputs.
-        device: the device of the inputs.
         wait: completes the check of a day, and may show its progress.
 
     Raises:

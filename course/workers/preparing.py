@@ -49,7 +49,6 @@ def prepare(day: int, thoroughly: bool) -> None:
     """Import what the checks of a day need, so that no check has to.
 
     Args:
-        day: the number of the day.
         thoroughly: whether to import also modules that only an unusual answer needs.
     """
     if day in DAYS_WITH_COMPILER or thoroughly:

@@ -31,7 +31,6 @@ class Compared:
     """Results looked at as a study asks.
 
     Args:
-        study: the question and its cells.
         results: of its cells, perhaps of some only.
 
     Raises:

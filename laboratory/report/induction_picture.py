@@ -30,10 +30,6 @@ def draw(results: Results, folder: Path) -> None:
     """Draw, for each variant, the score of every head over the steps, the loss on repeated symbols below
     it, and what switching off each head of each seed costs; as `heads.svg`.
 
-    Args:
-        results: of a study of repeated segments.
-        folder: the study's.
-
     Raises:
         OSError: it could not be written.
     """

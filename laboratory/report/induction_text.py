@@ -19,11 +19,7 @@ MEANING = (
 
 
 def paragraphs(results: Results) -> list[str]:
-    """What the numbers allow to say of each variant, and nothing else.
-
-    Args:
-        results: of a study of repeated segments.
-    """
+    """What the numbers allow to say of each variant, and nothing else."""
     return [MEANING, *(sentence for cells in by_variant(results) for sentence in _told(cells))]
 
 

@@ -91,7 +91,6 @@ def logarithmic(axes: Axes, axis: str, values: list[float] | None = None) -> Non
     """A logarithmic axis with plain numbers.
 
     Args:
-        axes: whose.
         axis: "x" or "y".
         values: where its ticks stand; 1, 2 and 5 times powers of ten if left out.
     """

@@ -78,8 +78,6 @@ def lines(heads: list[str], rows: Iterable[list[str]], names: int = 1) -> Iterat
     """A table in Markdown.
 
     Args:
-        heads: of the columns.
-        rows: as many cells each.
         names: columns at the left that are not numbers of a run.
     """
     yield f"| {' | '.join(heads)} |"

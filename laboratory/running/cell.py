@@ -43,14 +43,7 @@ class ObjectiveWithAuxiliaryLoss(Objective):
 
 
 class Experiment(Trainer):
-    """A cell's training. What is looked at on the way is kept beside the checkpoints.
-
-    Args:
-        cell: which.
-        task: what it learns.
-        run: where it is kept.
-        context: on which device.
-    """
+    """A cell's training. What is looked at on the way is kept beside the checkpoints."""
 
     def __init__(self, cell: Cell, task: Task, run: Run, context: ProcessContext):
         self.cell = cell
@@ -103,11 +96,6 @@ def load(cell: Cell) -> Task:
 
 def perform(cell: Cell, folder: Path, device: str) -> CellResult:
     """Train and measure a cell, or resume it where it was interrupted.
-
-    Args:
-        cell: which.
-        folder: its own.
-        device: where it is computed.
 
     Raises:
         Refused: data that cannot be had, or a folder that cannot be written.

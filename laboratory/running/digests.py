@@ -32,9 +32,7 @@ def digest_of(cell: Cell, data: str, device: torch.device, machine: str) -> str:
     """A cell's.
 
     Args:
-        cell: which.
         data: fingerprint of what it learns from.
-        device: on which kind of device.
         machine: its kind, on which the last digits depend.
     """
     settings = {key: value for key, value in asdict(cell.settings).items() if key not in WHERE}

@@ -45,12 +45,8 @@ def run(
     """Run what is not finished yet: first what chooses the learning rates, where the study asks for that.
 
     Args:
-        study: which.
         device: auto, cpu, cuda or mps.
         jobs: cells side by side; as many as it may use cores, or there are GPUs, if left out.
-        data_dir: where the data's files lie.
-        console: where it is shown.
-        runs: where the cells are kept.
         earlier: results that are extended, wherever they were made: their cells are not run again.
 
     Raises:

@@ -261,8 +261,6 @@ def of(entries: Any, name: str, path: Path, seeds: int = 0) -> Study:
     """A study from what its file holds.
 
     Args:
-        entries: the mapping in it.
-        name: the study's.
         path: of the file, which is named where something is wrong.
         seeds: how many it is extended to, if it has fewer.
 

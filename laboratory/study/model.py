@@ -106,7 +106,6 @@ def build(recipe: Recipe, settings: Settings, languages: Languages) -> Composed:
     initialized as in their papers.
 
     Args:
-        recipe: what it is made of.
         settings: its sizes, and where the norms are.
         languages: its vocabularies; there is no source.
 

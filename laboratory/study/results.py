@@ -70,7 +70,6 @@ def write(results: Results, folder: Path) -> None:
 
     Args:
         results: of its finished cells.
-        folder: the study's.
 
     Raises:
         OSError: the file could not be written; an older one is untouched.

@@ -107,7 +107,6 @@ def parallel(
         data: a corpus, or the path of a file of pairs (source left, target right).
         source, target: the languages of a corpus.
         data_dir: the folder to look in before downloading.
-        console: shows downloads.
 
     Raises:
         Refused: the corpus, file or language does not exist, files cannot be downloaded or read, or lines

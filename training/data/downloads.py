@@ -45,9 +45,7 @@ def find(file: File, data_dir: Path | None, console: Console, fetch: Fetch | Non
     """Return the file's path: in the data folder or in the cache, downloaded if necessary.
 
     Args:
-        file: the file.
         data_dir: the folder to search and to download to, instead of the cache.
-        console: shows the download.
         fetch: downloads the file; from its URL if omitted.
 
     Raises:

@@ -86,7 +86,6 @@ def load(
 
     Args:
         settings: the task, its size, and its data.
-        console: shows downloads.
         languages: the vocabularies of an existing run.
 
     Raises:

@@ -34,7 +34,6 @@ def rendered(template: str, messages: Sequence[Message], specials: Mapping[str, 
 
     Args:
         template: the model's.
-        messages: the conversation.
         specials: `bos_token` and `eos_token`.
 
     Raises:

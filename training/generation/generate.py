@@ -93,10 +93,7 @@ def make_sampler(
 
     Args:
         next_logits: the model; it gets at most the last `context` tokens.
-        sampling: how tokens are sampled.
         context: the maximum number of tokens that the model can read.
-        device: the model's device.
-        sampler: samples from logits.
     """
     generator = torch.Generator().manual_seed(sampling.seed)
     how = sampling.temperature, sampling.top_k, sampling.top_p
@@ -158,7 +155,6 @@ def stream_text(
 
     Args:
         ids: the tokens to continue; new tokens are appended.
-        tokens: the maximum number of new tokens.
         ends: end-of-text tokens; they are not shown.
     """
     text = tokenizer.decode(ids)
@@ -190,12 +186,7 @@ def continue_text(
 
     Args:
         next_logits: the model; it gets at most the last `context` tokens.
-        tokenizer: the vocabulary.
-        prompt: the text to continue.
-        tokens: the maximum number of new tokens.
-        sampling: how tokens are sampled.
         context: the maximum number of tokens that the model can read.
-        device: the model's device.
         ends: end-of-text tokens; they are not shown.
 
     Raises:

@@ -35,12 +35,8 @@ class ChatSession:
         """Start a conversation.
 
         Args:
-            speaker: the model.
             sampling: how replies are sampled; each reply has its own seed.
             tokens: the maximum number of tokens in a reply.
-            console: for the program's messages.
-            write: prints pieces of a reply.
-            system: the system prompt.
         """
         self._speaker, self._sampling, self._tokens = speaker, sampling, tokens
         self._console, self._write = console, write
@@ -113,7 +109,6 @@ def converse(chat: ChatSession, ask: Callable[[], str]) -> None:
     """Read lines to the end of input.
 
     Args:
-        chat: the conversation.
         ask: returns the next line; raises EOFError at the end.
     """
     while True:

@@ -44,10 +44,7 @@ def compare(program: Program, folders: Sequence[Path], out: Path | None, as_json
     """Plot the curves of several runs, and print their differences.
 
     Args:
-        program: prints the result.
-        folders: the runs.
         out: the picture; in the first run's folder if omitted.
-        as_json: print JSON.
 
     Raises:
         Refused: fewer than two runs, a folder without a run or rows, damaged metrics, or a picture that

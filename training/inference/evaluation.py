@@ -44,11 +44,8 @@ def evaluate(
     """Evaluate a model on an entire split.
 
     Args:
-        model: the model.
-        task: the task with the data.
         split: `validation`, or `test` if there is one.
         beam: the beam size; the task's default if omitted.
-        tell: reports progress.
 
     Raises:
         Refused: the task has no such split.

@@ -39,8 +39,6 @@ def quantize(
     """Write a run of the same model with int8 weights, and print what that changes.
 
     Args:
-        program: the program that was started.
-        run: the folder of the trained model.
         out: the new folder, which must not exist; RUN-int8 if omitted.
         device: the device for the measurement.
         data_dir: the folder with the data, if they are no longer where training found them.
@@ -74,8 +72,6 @@ def export(program: Program, run: Path, file: Path, data_dir: Path | None) -> No
     """Write a language model as ONNX, and print a comparison with the model in ONNX Runtime.
 
     Args:
-        program: the program that was started.
-        run: the folder of the trained model.
         file: ends in .onnx; an existing file is replaced.
         data_dir: the folder with the data, if they are no longer where training found them.
 

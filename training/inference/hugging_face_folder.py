@@ -30,7 +30,6 @@ def write(folder: Path, model: TrainedModel) -> None:
 
     Args:
         folder: a new or empty folder.
-        model: the model, on any device.
 
     Raises:
         Refused: the model is of a different kind, its weights are int8, or the folder is not empty

@@ -38,7 +38,6 @@ def run(program: Program, request: RunRequest, devices: int | None) -> int:
 
     Args:
         program: started again in each of several processes.
-        request: the run.
         devices: the number of processes; None means one per GPU.
 
     Returns:

@@ -64,8 +64,6 @@ class Checkpointer:
     """Save and resume a run. Every process must call its methods; the main process writes.
 
     Args:
-        run: the folder to write to.
-        context: this process's device and rank.
         optimizer: its state is saved.
         data, parts, frozen: fingerprints of the training data, of the learner's parts, and of the frozen
             weights.

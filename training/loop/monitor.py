@@ -83,10 +83,8 @@ class Monitor:
     """Show and record the metrics of a run.
 
     Args:
-        run: the folder to write to.
         steps: the total number of steps.
         done: steps already done; rows of later steps, from a killed run, are removed.
-        console: the console to print to.
     """
 
     def __init__(self, run: Run, steps: int, done: int, console: Console):

@@ -98,7 +98,6 @@ class Run:
 
         Args:
             folder: missing or empty, apart from the partial config of a killed run.
-            settings: the settings of the run.
             provider: copies a learner's files, if the settings name any.
 
         Raises:

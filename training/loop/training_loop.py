@@ -65,7 +65,6 @@ class Trainer:
     """Train a model, as one of the run's processes.
 
     Args:
-        context: this process's device and rank.
         parts: the model's parts; the reference's if omitted.
         origin: the published model to fine-tune, if any.
 

@@ -73,7 +73,6 @@ def build(
 
     Args:
         settings: the kind and sizes of the model.
-        languages: the vocabularies.
         parts: the model's parts; the reference's if omitted.
         base: the published model to fine-tune, whose weights the caller loads.
 

@@ -28,9 +28,6 @@ def cached_forward(
     """Return a function that calls a language model on a text and its continuations.
 
     Args:
-        model: the model.
-        settings: the settings of its run.
-        parts: the model's parts.
         context: the maximum number of tokens per call; the run's window if omitted.
     """
     context = context or settings.context

@@ -37,7 +37,6 @@ def folder_of(name_or_path: str, data_dir: Path | None, console: Console) -> Pat
             `smollm2-135m`.
         data_dir: the folder to search and to download to, instead of the cache. That of a model of
             the hub is the Hugging Face libraries' own, and follows their settings (`HF_HOME`).
-        console: shows the download.
 
     Raises:
         Refused: this is neither a folder nor a name, or files cannot be downloaded; the message

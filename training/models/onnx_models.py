@@ -36,9 +36,6 @@ def write(path: Path, model: Model, settings: Settings, languages: Languages, pa
 
     Args:
         path: ends in .onnx; an existing file is replaced.
-        model: the model, on the CPU.
-        settings: the settings of its run.
-        languages: the model's vocabulary.
         parts: the model's parts. The reference's parts read with a cache, a learner's read the full
             text.
 

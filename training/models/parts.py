@@ -91,7 +91,6 @@ class PartsProvider(Protocol):
         """Load parts from the files.
 
         Args:
-            settings: the settings of the run.
             folder: the folder with the run's copy of the files.
 
         Raises:
@@ -128,7 +127,6 @@ def parts_of(settings: Settings, folder: Path, provider: PartsProvider | None) -
     """Return the parts of a run: the reference's, unless the run names a learner's.
 
     Args:
-        settings: the settings of the run.
         folder: the folder with the run's copy of a learner's files.
         provider: loads parts from these files.
 

@@ -157,7 +157,6 @@ class Pretrained:
         Args:
             messages: the conversation; the last message is the user's.
             tokens: the maximum number of tokens in the reply.
-            sampling: how tokens are sampled.
 
         Raises:
             TooLong: the conversation and a reply exceed the model's context.

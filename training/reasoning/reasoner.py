@@ -174,9 +174,7 @@ class Reasoner:
     """A model, and its training.
 
     Args:
-        recipe: the settings.
         parts: a module with everything in `reasoning.parts.PARTS`.
-        folder: the folder of the run.
     """
 
     def __init__(self, recipe: Recipe, parts: ModuleType, folder: Path):

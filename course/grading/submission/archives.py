@@ -65,7 +65,6 @@ def unpack(name: str, data: bytes, used: Used, limit_of: Wanted) -> list[Entry]:
 
     Args:
         name: what it is called.
-        data: its bytes.
         used: what archives of the same submission have used up; this one is added.
         limit_of: how many bytes of each file are read.
 
@@ -192,7 +191,6 @@ def demand_safe(entries: Sequence[ZipInfo], used: Used, *, links: bool = False) 
     """Look through the entries of a zip. Of none will zipfile give more than the size it claims.
 
     Args:
-        entries: all of them.
         used: what archives of the same submission have used up; these are added.
         links: whether symbolic links are looked at later.
 

@@ -41,7 +41,6 @@ def gathered(
 
     Args:
         taken: what `take` returned.
-        days: those that are graded.
         gather: returns a notebook of the cells' lines that define the day's exercises, empty if none do, or
             None on failure.
     """

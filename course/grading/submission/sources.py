@@ -75,7 +75,6 @@ def attributed(sources: Iterable[Source], learners: Mapping[str, str]) -> list[S
     """The same, where an instructor has said whose some of them are.
 
     Args:
-        sources: the submissions.
         learners: by the names of submissions that were nobody's, whose they are.
 
     Raises:
@@ -253,7 +252,6 @@ def _by_learner(is_folder: Mapping[str, bool], where: Path) -> list[_Group]:
 
     Args:
         is_folder: the names, and whether each is a folder.
-        where: where they lie.
     """
     names = sorted(name for name in is_folder if not is_hidden(name))
     moodle = [hit for name in names if (hit := OF_MOODLE.fullmatch(name))]
