@@ -84,7 +84,7 @@ def test_every_text_of_the_task_has_tokens():
 def test_held_out_questions_are_in_no_batch(tmp_path, digits):
     model = Reasoner(Recipe(**TINY | {"digits": digits}), running._reference(), tmp_path)
     source = reasoner.random.Random(0)
-    questions = {model._question(source) for _ in range(2000)}
+    questions = {model.question(source) for _ in range(2000)}
     assert len(model.held_out) == (50 if digits == 1 else 500) and not questions & model.held_out
     assert {len(str(number)) for pair in questions for number in pair} == {digits}
     longest = max(len(encode(worked_out(*pair))) for pair in questions)

@@ -120,8 +120,13 @@ def worked_out(a: int, b: int) -> str:
 
 
 def is_right(question: Sum, answer: str) -> bool:
-    """Return the reward: whether the last line is the sum. The steps do not matter."""
+    """Return whether the last line is the sum. The steps do not matter."""
     return answer.rpartition("\n")[2] == str(sum(question))
+
+
+def reward(question: Sum, tokens: list[int]) -> float:
+    """Return 1 if the tokens of an answer end, and are right."""
+    return float(END in tokens and is_right(question, decode(tokens)))
 
 
 def encode(text: str) -> list[int]:
@@ -181,8 +186,8 @@ class Reasoner:
         self.recipe, self.parts, self.folder = recipe, parts, folder
         self.progress = Progress()
         torch.manual_seed(recipe.seed)
-        self.model = self._built()
-        self.reference = self._built().requires_grad_(False)
+        self.model = self.built()
+        self.reference = self.built().requires_grad_(False)
         self.stages = (
             Stage("pretraining", recipe.pretraining_steps, recipe.pretraining_rate, self._texts),
             Stage("tuning", recipe.tuning_steps, recipe.tuning_rate, self._conversations),
@@ -194,10 +199,10 @@ class Reasoner:
         while len(self.held_out) < min(HELD_OUT, total // 2):
             self.held_out.add(draw(source, recipe.digits))
         source = random.Random(f"conversations {recipe.seed}")
-        self.examples = [self._example(self._question(source)) for _ in range(recipe.conversations)]
+        self.examples = [self._example(self.question(source)) for _ in range(recipe.conversations)]
         self._restart()
 
-    def _built(self) -> Any:
+    def built(self) -> Any:
         recipe = self.recipe
         config = self.parts.LLaMAConfig(
             vocab=END + 1,
@@ -261,7 +266,7 @@ class Reasoner:
 
     def _texts(self, source: random.Random, generator: torch.Generator) -> Iterator[Tensor]:
         """Pretraining: the next token of sums that are written out."""
-        rows = [self._text(self._question(source)) for _ in range(self.recipe.batch)]
+        rows = [self.text(self.question(source)) for _ in range(self.recipe.batch)]
         tokens = pad_sequence(rows, batch_first=True, padding_value=PAD)  # (B, T)
         logits = self.model(tokens[:, :-1])  # (B, T − 1, V)
         yield F.cross_entropy(logits.flatten(0, 1), tokens[:, 1:].flatten(), ignore_index=PAD)
@@ -280,14 +285,14 @@ class Reasoner:
     def _answers(self, source: random.Random, generator: torch.Generator) -> Iterator[Tensor]:
         """Reinforcement learning: sample a group of answers to each prompt, and reward the right ones."""
         recipe, parts = self.recipe, self.parts
-        questions = [self._question(source) for _ in range(recipe.prompts)]
+        questions = [self.question(source) for _ in range(recipe.prompts)]
         prompts = torch.stack([self._prompt(question) for question in questions])  # (P, T_p)
         answers, mask = parts.sample_answers(
             self.model, prompts, recipe.group, self._longest, END, generator
         )  # (P, G, T) each
         rewards = torch.tensor(
             [
-                [float(self._is_right(question, row)) for row in group]
+                [reward(question, row) for row in group]
                 for question, group in zip(questions, answers.tolist(), strict=True)
             ]
         )  # (P, G)
@@ -301,13 +306,13 @@ class Reasoner:
             loss = parts.policy_loss(log_probs, old, advantages, mask, recipe.clip)
             yield loss + recipe.beta * parts.kl_penalty(log_probs, reference, mask)
 
-    def _question(self, source: random.Random) -> Sum:
+    def question(self, source: random.Random) -> Sum:
         """Draw a question that is not held out."""
         while (question := draw(source, self.recipe.digits)) in self.held_out:
             pass
         return question
 
-    def _text(self, question: Sum) -> Tensor:
+    def text(self, question: Sum) -> Tensor:
         a, b = question
         return torch.tensor([START, *encode(f"{a}+{b}\n{worked_out(a, b)}"), END])
 
@@ -338,9 +343,6 @@ class Reasoner:
         """Tokens of the longest right answer: nine for each place, the sum, and the end."""
         return 10 * self.recipe.digits + 2
 
-    def _is_right(self, question: Sum, tokens: list[int]) -> bool:
-        return END in tokens and is_right(question, decode(tokens))
-
     def prompts(self, plain: bool = False) -> dict[Sum, Tensor]:
         """Return the held-out questions as a user asks them or, with `plain`, as in the text of
         pretraining."""
@@ -355,7 +357,7 @@ class Reasoner:
         for temperature in (1.0, 0.0):
             generator = torch.Generator().manual_seed(self.recipe.seed)
             answers = self.answers(rows, temperature, generator=generator)
-            shares.append(sum(map(self._is_right, prompts, answers)) / len(prompts))
+            shares.append(sum(map(reward, prompts, answers)) / len(prompts))
         return shares
 
     def answers(self, prompts: Tensor, temperature: float, **how: Any) -> list[list[int]]:
