@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import pad_sequence
 
 from training.checkpoints import read_weights
-from training.models.architectures import put_weights
+from training.models.architectures import copy_weights
 from training.reasoning.parts import parts_from
 from training.reasoning.reasoner import (
     END,
@@ -42,7 +42,7 @@ TEST = sorted(world.held_out)
 def base() -> Any:
     """Return the pretrained model."""
     model = world.built()
-    put_weights(model, {name: one.float() for name, one in read_weights(WEIGHTS).items()})
+    copy_weights(model, {name: one.float() for name, one in read_weights(WEIGHTS).items()})
     return model
 
 
