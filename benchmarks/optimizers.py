@@ -4,7 +4,7 @@ Both train the same GPT (2 layers, width 64) from the same initial weights on th
 weight decay, a warm-up of 20 steps, and a linear decay to 0. Muon trains the matrices of the blocks, and
 AdamW, at the same rate, the rest. The CPU seconds of a step are medians of steps that alternate. Then AdamW
 trains at its best rate for as many steps as fit into Muon's time. The range test raises the rate in every
-step. The lesson of day 41 quotes these figures.
+step. The lesson of day 41 quotes the best losses.
 
     python benchmarks/optimizers.py
     python benchmarks/optimizers.py --steps 50 --seeds 0 --rates 0.004 0.016      a small setting
