@@ -60,6 +60,7 @@ test: style  ## what everybody runs, the same at every commit: eight minutes on 
 # A day in NumPy, a day in PyTorch and a solution; `make thorough PART=notebooks` executes all.
 EXECUTED := lessons/day02_attention.ipynb lessons/day09_multi_head_attention.ipynb solutions/day14_make_model.ipynb
 suite: $(READY) .venv/.ready-test
+	@$(BIN)/python -c "import matplotlib.font_manager"  # builds the font cache, which a notebook's cell would print
 	$(BIN)/python -m pytest -n auto -q -p tests.costs -p tests.notebooks.kernels --nbval $(EXECUTED) tests
 
 PART =

@@ -196,7 +196,7 @@ def test_half_precision_is_the_exact_result_rounded(make, draw, roundings, dtype
 
 
 @pytest.mark.parametrize("dtype", HALVES, ids=str)
-@pytest.mark.parametrize("name", ["attention", "flash", "linear", "delta"])
+@pytest.mark.parametrize("name", ["attention", "flash", "linear, causal", "delta"])
 def test_gradients_in_half_precision_are_the_exact_ones_rounded(name, dtype):
     make, draw, _ = ROWS[name]
     inputs, gradients = cast(draw(), dtype), []
