@@ -139,7 +139,7 @@ def _loaded(
         assembled = put_in(definitions, folder, answers)
         module = chosen() if chosen else assembled.module
     finally:
-        sys.modules.update(before)  # for all that is not a learner's
+        sys.modules.update(before)  # for everything but the learner's answers
     describe = partial(described, answers=answers)
     return Parts(
         module, answers, assembled.own, assembled.filled, _fingerprint(assembled.files), describe

@@ -110,7 +110,7 @@ TAMPERING = """
     sys.modules sys.path sys.setprofile sys.settrace types.CodeType types.FunctionType
     __import__ compile eval exec open
 """
-# By these attributes an object leads to what no import names; those of a module, to all that is in it.
+# These attributes reach objects that no import names. Those of a module reach everything in the module.
 LEADING = {
     "__subclasses__",
     "__wrapped__",

@@ -209,8 +209,8 @@ def demand_safe(entries: Sequence[ZipInfo], used: Used, *, links: bool = False) 
             )
         if entry.compress_type not in (ZIP_STORED, ZIP_DEFLATED, *([ZIP_LZMA] if links else [])):
             raise SubmissionRefused(
-                f"{shown(name)} is compressed by method {entry.compress_type}: in a zip the usual one, "
-                "deflate, is allowed, LZMA, or none."
+                f"{shown(name)} is compressed by method {entry.compress_type}. A zip may be stored "
+                f"without compression, or compressed with deflate{' or LZMA' * links}."
             )
     for current, next_one in itertools.pairwise(
         sorted(entries, key=lambda entry: entry.header_offset)
