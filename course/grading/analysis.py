@@ -17,7 +17,7 @@ import re
 import symtable
 import token
 import tokenize
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -254,15 +254,17 @@ def _dotted(node: ast.expr, meant: dict[str, str]) -> str:
 
 def fingerprints(source: str) -> list[int]:
     """Hashes of code without what does nothing: first of all of it, names too; then those that two files
-    share where they have a stretch of code in common, names aside.
+    share where they have a stretch of code in common, names and intermediate variables aside.
 
     Winnowing (Schleimer, Wilkerson and Aiken 2003, section 3): of every `WINDOW` neighboring rows of
     `TOKENS` tokens the least hash is kept, so that a common stretch of `TOKENS + WINDOW - 1` tokens
     always shows.
     """
     tree = ast.parse(source)
-    plain = ast.unparse(_Plain(tree).visit(tree))
-    tokens = list(_tokens(plain))
+    tree = _Plain(tree).visit(_Operators(tree).visit(tree))
+    plain = ast.unparse(tree)
+    flat = ast.unparse(_flattened(tree))
+    tokens = list(_tokens(flat))
     rows = [" ".join(tokens[i : i + TOKENS]) for i in range(len(tokens) - TOKENS + 1)]
     hashes = [_hash(row) for row in rows]
     windows = (hashes[i : i + WINDOW] for i in range(max(1, len(hashes) - WINDOW + 1)))
@@ -298,8 +300,10 @@ class _Plain(ast.NodeTransformer):
     """
 
     def __init__(self, tree: ast.AST) -> None:
-        names = [node for node in ast.walk(tree) if isinstance(node, ast.Name)]
-        self._read = {node.id for node in names if isinstance(node.ctx, ast.Load)}
+        nodes = list(ast.walk(tree))
+        read = (node for node in nodes if isinstance(node, ast.Name))
+        self._read = Counter(node.id for node in read if isinstance(node.ctx, ast.Load))
+        self._called_on = Counter(map(_called_on, nodes))
         self._same = {getattr(node, "name", "") for node in ast.walk(tree) if _returns_it(node)}
 
     def visit(self, node: ast.AST) -> Any:
@@ -320,6 +324,8 @@ class _Plain(ast.NodeTransformer):
 
     def _is_idle(self, node: ast.stmt) -> bool:
         match node:
+            case ast.Expr() if receiver := _called_on(node):
+                return self._read[receiver] == self._called_on[receiver]
             case ast.Pass() | ast.AnnAssign() | ast.Expr(value=ast.Constant() | ast.Name()):
                 return True
             case ast.Assign(targets=[ast.Name()], value=ast.Constant() | ast.Name()):
@@ -345,6 +351,85 @@ class _Plain(ast.NodeTransformer):
                     chosen: ast.expr = inside[ast.literal_eval(node.slice)]
                     return chosen
         return node
+
+
+BINARY: dict[str, type[ast.operator]] = {
+    "add": ast.Add,
+    "sub": ast.Sub,
+    "mul": ast.Mult,
+    "div": ast.Div,
+    "truediv": ast.Div,
+    "pow": ast.Pow,
+    "matmul": ast.MatMult,
+    "and_": ast.BitAnd,
+    "or_": ast.BitOr,
+}
+LIBRARIES = {"numpy", "operator", "torch"}
+
+
+class _Operators(ast.NodeTransformer):
+    """Writes calls that stand for an operator, a method or an attribute as what they stand for."""
+
+    def __init__(self, tree: ast.AST) -> None:
+        self._meant = dict(_imported(tree))
+
+    def visit_Call(self, node: ast.Call) -> ast.AST:
+        self.generic_visit(node)
+        module, _, name = _dotted(node.func, self._meant).rpartition(".")
+        match node.func, node.args:
+            case _, [left, right] if module in LIBRARIES and name in BINARY:
+                return ast.BinOp(left, BINARY[name](), right)
+            case ast.Attribute(value=left), [right] if module not in LIBRARIES and name in BINARY:
+                return ast.BinOp(left, BINARY[name](), right)
+            case _, [left, right] if (module, name) == ("operator", "getitem"):
+                return ast.Subscript(left, right, ast.Load())
+            case ast.Call(func=getter, args=[ast.Constant(value=str(attribute)), *rest]), [of]:
+                getters = _dotted(getter, self._meant)
+                if getters == "operator.attrgetter":
+                    return ast.Attribute(of, attribute, ast.Load())
+                if getters == "operator.methodcaller":
+                    method = ast.Attribute(of, attribute, ast.Load())
+                    return ast.Call(method, rest, node.func.keywords)
+        return node
+
+
+def _flattened(tree: ast.Module) -> ast.Module:
+    """Put the value of each variable that is assigned once and read once in the place where it is read."""
+    for function in ast.walk(tree):
+        if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
+            names = [node for node in ast.walk(function) if isinstance(node, ast.Name)]
+            read = Counter(node.id for node in names if isinstance(node.ctx, ast.Load))
+            bound = Counter(node.id for node in names if not isinstance(node.ctx, ast.Load))
+            bound.update(node.arg for node in ast.walk(function) if isinstance(node, ast.arg))
+            _Inlined({name for name in bound if bound[name] == read[name] == 1}).visit(function)
+    return tree
+
+
+class _Inlined(ast.NodeTransformer):
+    """Takes out the assignments of these names, in the order of the code, and fills in their values."""
+
+    def __init__(self, names: set[str]) -> None:
+        self._names = names
+        self._values: dict[str, ast.expr] = {}
+
+    def visit_Assign(self, node: ast.Assign) -> ast.AST | None:
+        node.value = self.visit(node.value)
+        match node.targets:
+            case [ast.Name(id=name)] if name in self._names:
+                self._values[name] = node.value
+                return None
+        return self.generic_visit(node)
+
+    def visit_Name(self, node: ast.Name) -> ast.expr:
+        return self._values.pop(node.id, node) if isinstance(node.ctx, ast.Load) else node
+
+
+def _called_on(node: ast.AST) -> str:
+    """Return `seen` for the statement `seen.append(1)`, whose result is not used."""
+    match node:
+        case ast.Expr(value=ast.Call(func=ast.Attribute(value=ast.Name(id=name)))):
+            return name
+    return ""
 
 
 def _returns_it(node: ast.AST) -> bool:

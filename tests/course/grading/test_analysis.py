@@ -145,12 +145,28 @@ PLAIN = "def f(a):\n    b = a @ g(a.T)\n    return h(b)\n"
         "def f(a):\n    b = a @ g(a.T)\n    _ = len(a)\n    a\n    c = a\n    c += 1\n    return h(b)\n",
         "def f(a):\n    b = (a, 0)[0] @ [0, g][-1]((a if 1 else 0).T)\n    if 1:\n        return h(b)\n",
         "def i(x):\n    return x\ndef f(a):\n    b = i(a) @ g((lambda x: x)(a).T)\n    return h(b * 1)\n",
+        "def f(a):\n    b = a @ g(a.T)\n    seen.append(b)\n    return h(b)\n",
     ],
-    ids=["annotated", "without effect", "wrapped", "called"],
+    ids=["annotated", "without effect", "wrapped", "called", "effects"],
 )
 def test_fingerprints_see_through_what_does_nothing(hidden):
     """Nothing that only hides where code is from changes even the hash of all of it."""
     assert fingerprints(hidden) == fingerprints(PLAIN)
+
+
+@pytest.mark.parametrize(
+    "hidden",
+    [
+        "def f(a):\n    t = a.T\n    u = g(t)\n    b = a @ u\n    c = h(b)\n    return c\n",
+        "import operator as o\ndef f(a):\n    return h(o.matmul(a, g(o.attrgetter('T')(a))))\n",
+        "def f(a):\n    return h(a.matmul(g(a.T)))\n",
+    ],
+    ids=["one operation a line", "operators as functions", "as methods"],
+)
+def test_fingerprints_see_through_intermediate_variables(hidden):
+    """How an expression is cut into lines, and how its operators are spelled, changes no fingerprint."""
+    imports = hidden.partition("def")[0]
+    assert fingerprints(hidden)[1:] == fingerprints(imports + PLAIN)[1:]
 
 
 @pytest.mark.parametrize("other", ["return (0, h)[0](b.T)", "return -h(b)", "b = h(b)"])

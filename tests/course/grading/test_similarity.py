@@ -136,7 +136,43 @@ def wrapped(text):
     return ast.unparse(tree)
 
 
+class OneOperationALine(ast.NodeTransformer):
+    """Cut the expressions of assignments and returns into variables, and note each line in a list."""
+
+    def __init__(self):
+        self.before = []
+
+    def visit_BinOp(self, node):
+        self.generic_visit(node)
+        name = f"t{id(node)}"
+        self.before += [ast.Assign([ast.Name(name, ast.Store())], node)]
+        self.before += ast.parse(f"_seen.append({len(self.before)})").body
+        return ast.Name(name, ast.Load())
+
+    def visit_Assign(self, node):
+        self.before = []
+        node.value = self.visit(node.value)
+        return [*self.before, node]
+
+    def visit_Return(self, node):
+        self.before = []
+        self.generic_visit(node)
+        return [*self.before, node]
+
+
+def one_operation_a_line(text):
+    tree = OneOperationALine().visit(ast.parse(text))
+    return "_seen = []\n" + ast.unparse(ast.fix_missing_locations(tree))
+
+
+def as_functions(text):
+    """Products as calls of `operator.matmul`."""
+    return "import operator\n" + re.sub(r"(\w+) @ (\w+)(?=[\n)])", r"operator.matmul(\1, \2)", text)
+
+
 ATTACKS = {
+    "one operation a line": one_operation_a_line,
+    "operators as functions": as_functions,
     "renamed": renamed,
     "idle": idle,
     "wrapped": wrapped,
