@@ -149,7 +149,9 @@ def _write_tool(out: Path, through: int, days: Sequence[Day]) -> None:
         [*tool.glob("*.py"), *(p for room in ROOMS for p in tool.glob(f"{room}/*.py"))]
     ):
         _copy(path, out)
-    shutil.copytree(ROOT / "paper_notes", out / "paper_notes")
+    for note in sorted((ROOT / "paper_notes").glob("*.md")):
+        text = _without_answers(note.read_text(encoding="utf-8"), through)
+        _write(out / note.relative_to(ROOT), text)
     for name in ("LICENSE", "requirements.txt", ".gitignore"):
         _copy(ROOT / name, out)
     released = (
@@ -175,6 +177,15 @@ def _write_tool(out: Path, through: int, days: Sequence[Day]) -> None:
     _write(out / editions.PACKED.relative_to(ROOT), packed)
     _write(out / editions.GRADER.relative_to(ROOT), ".".join(platform.python_version_tuple()[:2]))
     _write(out / "pyproject.toml", _project())
+
+
+def _without_answers(note: str, through: int) -> str:
+    """A paper note without its code, which may be an answer, until all days that it names are released."""
+    last = max(int(number) for number in re.findall(r"lessons/day(\d+)_", note))
+    if last <= through:
+        return note
+    later = f"*The edition that releases day {last} has code here.*\n"
+    return re.sub(r"^```python\n.*?^```\n", later, note, flags=re.DOTALL | re.MULTILINE)
 
 
 # Sections of the project file that an edition keeps as they are; the others are for those who change

@@ -110,7 +110,7 @@ Watertight = Annotated[
 PolicyFile = Annotated[
     Path | None,
     _file(
-        "YAML: `late`, the share that a late submission loses; `excused`, a list of learners; "
+        "YAML: `late`, the share of its points that a late day loses; `excused`, a list of learners; "
         "`points`, which replace the computed points: `{jane_12: 7.5}`."
     ),
 ]

@@ -49,7 +49,8 @@ class LearnerResult:
         fingerprints: for each file, hashes that similar files share.
         digest: of the files, the checks, the seed: the same digest, the same result.
         computed: seconds of CPU time that the learner's code took.
-        late: whether the download says that it was handed in late.
+        late: whether the download says that something was handed in late.
+        late_days: the days of which it says so.
         taken: the files that were taken.
         ignored: the first of those that were not.
         ignored_count: how many these are.
@@ -65,6 +66,7 @@ class LearnerResult:
     digest: str = ""
     computed: float = 0.0
     late: bool = False
+    late_days: list[int] = field(default_factory=list)
     taken: list[FileNote] = field(default_factory=list)
     ignored: list[FileNote] = field(default_factory=list)
     ignored_count: int = 0
@@ -140,15 +142,20 @@ class Weights:
 
     def penalty(self, result: LearnerResult) -> Fraction:
         """The points that being late costs."""
-        excused = not result.late or result.learner in self.policy.excused
-        return Fraction(0) if excused else self.policy.late * self.points(result.days)
+        return sum((self.day_penalty(result, day) for day in result.days), Fraction(0))
+
+    def day_penalty(self, result: LearnerResult, day: Mapping[str, Any]) -> Fraction:
+        """The points that being late costs on one day: a share of those that the day earns."""
+        late = day["day"] in result.late_days and result.learner not in self.policy.excused
+        return self.policy.late * self.day_points(day) if late else Fraction(0)
 
     def remark(self, result: LearnerResult) -> str:
         """Why the points of a learner are not those of the days, in a sentence; else nothing."""
         if result.learner in self.policy.points:
             return "The points were set by hand."
         lost = rounded(self.penalty(result))
-        return f"It was handed in late, which costs {lost:g} points." if lost else ""
+        days = ", ".join(map(str, result.late_days))
+        return f"Handed in late: day {days}, which costs {lost:g} points." if lost else ""
 
     def points(self, results: Iterable[Mapping[str, Any]]) -> Fraction:
         """The points that a learner's days earn together."""

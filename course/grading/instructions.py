@@ -24,7 +24,7 @@ class Policy:
     """What counts beside the checks.
 
     Attributes:
-        late: the share of its points that a late submission loses.
+        late: the share of its points that a late day loses.
         excused: learners who lose nothing.
         points: of learners whose points are set by hand.
     """

@@ -15,7 +15,7 @@ import platform
 import tempfile
 import threading
 import traceback
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import asdict, dataclass, replace
 from functools import cache, partial
 from pathlib import Path
@@ -42,6 +42,7 @@ from course.grading.submission import (
     SubmissionRefused,
     as_answer,
     gathered,
+    late_days,
     nothing_found,
     take,
 )
@@ -126,8 +127,8 @@ class Plan:
 def grade_as_json(task: str) -> str:
     """Grade the submission of a task.
 
-    A task has a `plan`, a `source`, and the digest of a `known` result. Returns a result, or `null` if the
-    known result is up to date.
+    A task has a `plan`, a `source`, and the digest and the `rows` of days of a `known` result. Returns a
+    result, or `null` if the known result is up to date.
     """
     entry = json.loads(task)
     plan = Plan.from_json(entry["plan"])
@@ -138,7 +139,7 @@ def grade_as_json(task: str) -> str:
     with _alone:
         watchdog.start()
         try:
-            result = _grader(plan).grade(source, entry["known"])
+            result = _grader(plan).grade(source, entry["known"], entry["rows"])
         except Exception:
             why = traceback.format_exc()[-2000:]
             result = LearnerResult(source.learner, GRADER_FAULT, reason=why)
@@ -205,6 +206,7 @@ class Grader:
         self._kept = contextlib.ExitStack()
         self._start: Callable[[str | None], Worker]
         self._sandbox: tuple[bool, ...] = ()
+        self._budget = (plan.computing, SLEEPING)
         if plan.unsafe:
             folder = self._kept.enter_context(tempfile.TemporaryDirectory(prefix="course-unsafe-"))
             self._home = folder
@@ -214,8 +216,10 @@ class Grader:
             self._home, self._start = HOME, partial(SandboxedWorker, sandbox)
             self._sandbox = (sandbox.groups is not None, sandbox.filter is not None)
 
-    def grade(self, source: Source, known_digest: str = "") -> LearnerResult | None:
-        """Return the result of a submission, or None if its digest is known.
+    def grade(
+        self, source: Source, known_digest: str = "", known_days: Iterable[dict[str, Any]] = ()
+    ) -> LearnerResult | None:
+        """Return the result of a submission, or None if its digest is known. Known days are not run again.
 
         Raises:
             NotStarted, NotEmpty, …: something failed here, which is not a learner's fault.
@@ -223,7 +227,7 @@ class Grader:
         try:
             read = take(replace(source, renames=self._plan.names))
         except SubmissionRefused as error:
-            return LearnerResult(source.learner, REFUSED, reason=str(error), late=source.late)
+            return LearnerResult(source.learner, REFUSED, reason=str(error), late=bool(source.late))
         days = [judge.day for judge in self._judges]
         with WorkerSession(self._start, apart=True) as session:
             taken = gathered(read, days, partial(self._gather, session))
@@ -232,7 +236,8 @@ class Grader:
             if digest == known_digest:
                 return None
             about: dict[str, Any] = {
-                "late": source.late,
+                "late": bool(source.late),
+                "late_days": [n for n in late_days(taken, source.late) if n in self._plan.days],
                 "taken": taken.taken,
                 "ignored": taken.ignored,
                 "ignored_count": taken.ignored_count,
@@ -242,14 +247,26 @@ class Grader:
                 return LearnerResult(source.learner, NOTHING_FOUND, reason=reason, **about)
             review, fingerprints = self._analyze(taken.files, session)
             runs = MAX_RUNS
+            known = {day["digest"]: day for day in known_days if day.get("digest")}
             rows = []
             for judge in self._judges:
+                day_digest = self._digest_of_day(judge.day, taken.files)
+                if day_digest in known:
+                    rows.append(known[day_digest])
+                    continue
                 verdict, spent, about_day = self._day_or_fault(judge, taken.files, session, runs)
-                rows.append(verdict.as_json() | about_day)
                 runs -= spent
-                review += [
-                    Shortcut(judge.day.number, 0, f"{name}, when it ran") for name in verdict.called
-                ]
+                stays = "fault" not in about_day and not session.exhausted(*self._budget)
+                rows.append(
+                    verdict.as_json()
+                    | about_day
+                    | {"called": list(verdict.called), "digest": day_digest if stays else ""}
+                )
+        review += [
+            Shortcut(row["day"], 0, f"{name}, when it ran")
+            for row in rows
+            for name in row["called"]
+        ]
         lost = [
             Shortcut(row["day"], 0, f"{LOST} ({row['fault']})") for row in rows if "fault" in row
         ]
@@ -271,6 +288,12 @@ class Grader:
         for judge in self._judges:
             judge.keep()
         self._kept.close()
+
+    def _digest_of_day(self, day: Day, files: dict[str, bytes]) -> str:
+        """Return a digest of what the verdict on a day depends on."""
+        name = _file_of(day, files)
+        answer = {name: files[name]} if name else {}
+        return replace(self._plan, days=(day.number,)).digest(answer, self._sandbox)
 
     def _gather(self, session: WorkerSession, cells: list[str], day: Day) -> bytes | None:
         """Return a notebook of the lines that define the exercises, empty if none do, or None on failure."""
@@ -350,7 +373,7 @@ class Grader:
         if name is None:
             missing = f"{judge.day.stem}.py was not handed in."
             return not_observed(judge, "not_started", missing), 0
-        if session.exhausted(self._plan.computing, SLEEPING):
+        if session.exhausted(*self._budget):
             why = f"Not run: this submission's {self._plan.computing:g} seconds were spent."
             return not_observed(judge, "timed_out", why), 0
         answer = Answer(name, self._path(name), files[name], listened_for(judge.day.number))

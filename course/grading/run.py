@@ -191,6 +191,7 @@ def _begin(
         "plan": run.plan.as_json(),
         "source": turn.source.as_json(),
         "known": stored.digest if stored else "",
+        "rows": stored.days if stored else [],
     }
     at_work[pool.submit(json.dumps(task))] = turn
 

@@ -53,13 +53,20 @@ def write_grades(path: Path, graded: GradedClass) -> None:
         solid = [day["day"] for day in result.days if day["watertight"]]
         count = len(solid) if result.days else ""
         which = " ".join(map(str, solid))
-        late = "late" if result.late else ""
+        late = _late(result)
         lacking = " ".join(str(day["day"]) for day in result.days if not day["handed_in"])
         graded_as = [cell(result.learner), result.verdict, points, most]
         lost = plain(weights.penalty(result)) if result.late else ""
         return [*graded_as, *by_day, count, which, late, lacking, result.python, lost]
 
     _write(path, columns, (row(result) for result in graded.results))
+
+
+def _late(result: LearnerResult) -> str:
+    """`late`, or `late 3 5` where not everything that was handed in was late."""
+    on_time = any(day["handed_in"] and day["day"] not in result.late_days for day in result.days)
+    which = map(str, result.late_days) if on_time else ()
+    return " ".join(["late", *which]) if result.late else ""
 
 
 def write_canvas(path: Path, graded: GradedClass) -> None:
@@ -109,12 +116,14 @@ def write_nbgrader(path: Path, graded: GradedClass) -> None:
     ]
 
     def rows(result: LearnerResult) -> Iterable[list[Cell]]:
-        earned = {day["day"]: weights.day_points(day) for day in result.days}
+        earned = {
+            day["day"]: (weights.day_points(day), weights.day_penalty(result, day))
+            for day in result.days
+        }
         who = cell(result.learner)
-        lost = weights.penalty(result) / (weights.points(result.days) or 1)
         for day in weights.days:
-            score, most = earned.get(day.number, Fraction(0)), plain(weights.of(day.number))
-            less = score * lost
+            score, less = earned.get(day.number, (Fraction(0), Fraction(0)))
+            most = plain(weights.of(day.number))
             scores = [plain(score), plain(less), plain(score - less), most]
             yield [day.stem, "", "", who, "", "", "", *scores]
 
@@ -137,7 +146,7 @@ def write_roster(path: Path, graded: GradedClass) -> None:
             return [*who, "", "nothing_handed_in", earned, plain(weights.max_points), ""]
         result = handed_in[learner]
         points = "" if result.verdict == GRADER_FAULT else plain(weights.total(result))
-        late = "late" if result.late else ""
+        late = _late(result)
         return [*who, cell(learner), result.verdict, points, plain(weights.max_points), late]
 
     _write(path, columns, map(row, graded.roster))

@@ -17,7 +17,7 @@ from course.grading.submission.sources import (
     attributed,
     find_sources,
 )
-from course.grading.submission.taking import Taken, nothing_found, take
+from course.grading.submission.taking import Taken, late_days, nothing_found, take
 
 __all__ = [
     "ANSWERS",
@@ -35,6 +35,7 @@ __all__ = [
     "composed",
     "find_sources",
     "gathered",
+    "late_days",
     "matches",
     "nothing_found",
     "take",

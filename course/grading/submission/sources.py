@@ -39,7 +39,7 @@ class Source:
         ranks: for each of them a number, greater for what was handed in later; none where the download
             does not tell.
         earlier: names of files that were handed in again, and are no more in the paths or members.
-        late: whether Canvas says so.
+        late: the names, as above, of what Canvas says was handed in late.
         unclear: the learners whose it may be, by the readings of a file's name; nothing where that is clear.
         numbers: those under which one name handed in, where there are several: it may be two learners'.
         system: where the download is from, `Canvas` or `Moodle`, and else nothing.
@@ -53,7 +53,7 @@ class Source:
     members: tuple[str, ...] = ()
     ranks: tuple[int, ...] = ()
     earlier: tuple[str, ...] = ()
-    late: bool = False
+    late: tuple[str, ...] = ()
     unclear: tuple[str, ...] = ()
     numbers: tuple[str, ...] = ()
     system: str = ""
@@ -99,7 +99,7 @@ def _joined(source: Source, other: Source) -> Source:
         members=(*source.members, *other.members),
         ranks=(*source.ranks, *other.ranks),
         earlier=(*source.earlier, *other.earlier),
-        late=source.late or other.late,
+        late=(*source.late, *other.late),
     )
 
 
@@ -414,17 +414,17 @@ def _clearest(readings: list[_OfCanvas], shortest: int) -> _OfCanvas:
 
 def _of_canvas(files: list[_OfCanvas]) -> _Group:
     """What one learner handed in: of several files of one name the latest."""
-    latest: dict[str, tuple[int, int, _Handed]] = {}
+    latest: dict[str, tuple[int, int, _Handed, bool]] = {}
     for file in files:
         name, times = _without_number(file.file)
         rank = int(file.attachment or 0)
-        version = (times, rank, _Handed(file.learner, file.entry, name, rank))
+        version = (times, rank, _Handed(file.learner, file.entry, name, rank), file.late)
         latest[name] = max(version, latest.get(name, version))
-    things = [upload for _, _, upload in latest.values()]
+    things = [upload for _, _, upload, _ in latest.values()]
     chosen = {upload.entry for upload in things}
     fields = {
         "earlier": tuple(other.file for other in files if other.entry not in chosen),
-        "late": any(other.late for other in files),
+        "late": tuple(name for name, (_, _, _, late) in latest.items() if late),
         "unclear": files[0].unclear,
         "system": CANVAS,
         "back": _back_to_canvas(files),

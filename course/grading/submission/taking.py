@@ -76,6 +76,16 @@ def take(source: Source) -> Taken:
         raise SubmissionRefused(f"{shown(name)} cannot be read: {error.strerror}.") from error
 
 
+def late_days(taken: Taken, late: Collection[str]) -> list[int]:
+    """Return the days whose files are among what was handed in late, or in archives or folders that are."""
+    stems = {
+        note.name.partition(".")[0]
+        for note in taken.taken
+        if any(f"{note.path}/".startswith(f"{name.rstrip('/')}/") for name in late)
+    }
+    return [day.number for day in DAYS if day.stem in stems]
+
+
 def nothing_found(taken: Taken, days: list[Day]) -> str:
     """Return a message for a submission without any of these days' files: found, nearest, expected."""
     count = len(taken.taken) + taken.ignored_count

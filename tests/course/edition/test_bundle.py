@@ -16,7 +16,7 @@ from course.checks.seeing import check_inputs, see
 from course.cli import app
 from course.curriculum import BY_NUMBER, DAYS, LAST_DAY, ROOT, YOURS, day_of_definition, module_of
 from course.edition import bundle_command as commands
-from course.edition.bundle import NO_HINTS, UNFINISHED, bundle
+from course.edition.bundle import NO_HINTS, UNFINISHED, _without_answers, bundle
 from course.judging import recorded, truth
 from course.judging.judge import Judge
 from course.judging.misconceptions import load_misconceptions
@@ -182,6 +182,19 @@ def test_no_solution_no_wrong_answers(edition):
         assert part not in names
     for room in ("assembly", "edition"):
         assert f"course/{room}" not in names
+
+
+@pytest.mark.parametrize(
+    "note", sorted((ROOT / "paper_notes").glob("*.md")), ids=lambda note: note.stem
+)
+def test_a_notes_code_is_released_with_its_days(note):
+    """A few lines of a note may be an exercise's answer. Everything else in the note stays."""
+    text = note.read_text(encoding="utf-8")
+    withheld = _without_answers(text, 0)
+    assert "```python" in text and "```python" not in withheld
+    assert _without_answers(text, LAST_DAY) == text
+    before, after = (set(version.split("\n\n")) for version in (text, withheld))
+    assert all("has code here" in paragraph for paragraph in after - before)
 
 
 def test_the_graders_python_is_named(edition, monkeypatch, tmp_path):

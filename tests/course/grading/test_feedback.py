@@ -22,7 +22,7 @@ def graded(tmp_path, feedback, body, day=DAY):
     (folder / f"{day.stem}.py").write_text(body)
     plan = Plan((day.number,), 5, "cpu", False, course_digest(), feedback)
     source = Source("ada", (folder,), ("ada",))
-    task = {"plan": plan.as_json(), "source": source.as_json(), "known": ""}
+    task = {"plan": plan.as_json(), "source": source.as_json(), "known": "", "rows": []}
     result = json.loads(grade_as_json(json.dumps(task)))
     assert result["verdict"] == "graded", result["reason"]
     return result["days"][0]["checks"]

@@ -92,6 +92,7 @@ def test_there_and_back():
         "abc",
         1.5,
         True,
+        [2],
         [FileNote("Day2.py", "day02_attention.py", "taken as day02_attention.py")],
         [FileNote("essay.pdf", "", "")],
         7,

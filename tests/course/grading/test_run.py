@@ -14,6 +14,7 @@ import pytest
 from rich.console import Console
 from typer.testing import CliRunner
 
+from course.checks.answer_files import read_answer
 from course.checks.tensors import missing_device
 from course.cli import app
 from course.curriculum import DAYS, ROOT
@@ -265,11 +266,47 @@ def test_grades_of_weaker_walls_do_not_stay(real_sandbox, tmp_path, monkeypatch)
     assert outcomes == [(1, False), (0, False), (0, True), (0, False)]
 
 
+def test_another_week_grades_its_days_alone(tmp_path, monkeypatch):
+    """With more days, those that were graded before keep their verdicts, unless their file has changed."""
+    ran = []
+    of_a_day = job.Grader._day
+
+    def counted(self, judge, *rest):
+        ran.append(judge.day.number)
+        return of_a_day(self, judge, *rest)
+
+    monkeypatch.setattr(job.Grader, "_day", counted)
+    folder = tmp_path / "class" / "ann"
+    folder.mkdir(parents=True)
+    write_answer(folder, DAYS[0])
+    weeks = []
+    for numbers in ((1,), (1, 2), (1, 2)):
+        days = [DAYS[number - 1] for number in numbers]
+        plan = Plan(numbers, 5, "cpu", True, course_digest())
+        source = Source("ann", (folder,), ("ann",))
+        run = ClassRun(tmp_path / "out", plan, Weights(days), [source])
+        [(result, _)] = grade(run, Here()).values()
+        job._grader(plan).close()
+        job._grader.cache_clear()
+        weeks.append(([day["status"] for day in result.days], list(ran)))
+        ran.clear()
+        write_answer(folder, DAYS[1])
+    assert weeks == [
+        (["passed"], [1]),
+        (["passed", "passed"], [2]),
+        (["passed", "passed"], []),
+    ]
+
+
+def write_answer(folder, day):
+    (folder / day.stub.name).write_text(read_answer(day.solution), encoding="utf-8")
+
+
 def test_threads_of_one_process_take_turns(monkeypatch):
     """A Dask worker has a thread for each core, but judges, seeds and given names are the process's."""
     at_work, together = set(), []
 
-    def grade_one(source, known_digest):
+    def grade_one(source, known_digest, known_days):
         at_work.add(source.learner)
         threading.Event().wait(0.01)
         together.append(len(at_work))
@@ -278,7 +315,9 @@ def test_threads_of_one_process_take_turns(monkeypatch):
 
     monkeypatch.setattr(job, "_grader", lambda plan: SimpleNamespace(grade=grade_one))
     tasks = [
-        json.dumps({"plan": PLAN.as_json(), "source": Source(n, (), ()).as_json(), "known": ""})
+        json.dumps(
+            {"plan": PLAN.as_json(), "source": Source(n, (), ()).as_json(), "known": "", "rows": []}
+        )
         for n in "abcd"
     ]
     with ThreadPoolExecutor(4) as pool:
@@ -364,7 +403,12 @@ def test_no_such_device_on_another_machine(monkeypatch):
     """A machine of a cluster without the device fails, which is no learner's fault."""
     monkeypatch.setattr(job, "lacking_device", lambda device: f"no {device} here")
     plan = Plan((1,), 5, "cuda", False, course_digest())
-    task = {"plan": plan.as_json(), "source": Source("ann", (), ()).as_json(), "known": ""}
+    task = {
+        "plan": plan.as_json(),
+        "source": Source("ann", (), ()).as_json(),
+        "known": "",
+        "rows": [],
+    }
     result = json.loads(job.grade_as_json(json.dumps(task)))
     assert result["verdict"] == GRADER_FAULT
     assert "no cuda here" in result["reason"]

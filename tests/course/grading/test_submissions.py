@@ -25,7 +25,7 @@ from course.grading.submission import files as submitted_files
 from course.grading.submission.limits import MAX_UNPACKED_BYTES, SubmissionRefused
 from course.grading.submission.names import ANSWERS
 from course.grading.submission.sources import UNCLEAR, NothingHandedIn, Source, find_sources
-from course.grading.submission.taking import take
+from course.grading.submission.taking import late_days, take
 
 SOFTMAX, ATTENTION = "day01_softmax.py", "day08_attention.py"
 WORK = {SOFTMAX: b"one = 1\n", ATTENTION: b"eight = 8\n"}
@@ -319,9 +319,24 @@ def test_a_class_that_handed_in_no_code(tmp_path):
     write(tmp_path, {"adalee_101_900_essay.pdf": b"", "bo_LATE_102_text.html": b"", ".x": b""})
     assert all_taken(tmp_path) == {"adalee_101": {}, "bo_102": {}}
     assert [(source.learner, source.late) for source in find_sources(tmp_path)] == [
-        ("adalee_101", False),
-        ("bo_102", True),
+        ("adalee_101", ()),
+        ("bo_102", ("text.html",)),
     ]
+
+
+def test_late_is_what_was_handed_in_late(tmp_path):
+    """Only days whose files Canvas calls late are late; of a file that came twice, the last one counts."""
+    work = zip_of({"day03_masks.py": b"masks", "day04_multi_head_attention.py": b"heads"})
+    files = {
+        f"ada_LATE_7_100_{SOFTMAX}": b"softmax",
+        "ada_7_99_day02_attention.py": b"attention",
+        "ada_LATE_7_101_work.zip": work,
+        "ada_LATE_7_102_day05_positional_encoding.py": b"late",
+        "ada_7_103_day05_positional_encoding-1.py": b"moved to before the deadline",
+    }
+    write(tmp_path, files)
+    [source] = find_sources(tmp_path)
+    assert late_days(take(source), source.late) == [1, 3, 4]
 
 
 FORGED = zip_of({SOFTMAX: b"wrong"})
@@ -342,7 +357,7 @@ def test_a_name_that_imitates_canvas_takes_nobodys_place(tmp_path, packed):
     sources = {source.learner: source for source in find_sources(path)}
     taken = all_taken(path)
     assert taken.pop("victim_123") == {SOFTMAX: b"right"}
-    assert (sources["victim_123"].late, sources["victim_123"].unclear) == (False, ())
+    assert (sources["victim_123"].late, sources["victim_123"].unclear) == ((), ())
     assert taken.pop("ann_55") == {SOFTMAX: b"ann"}  # with a name of her own
     forged = [name for name in files if "_77_" in name]
     assert sorted(taken) == sorted(f"{UNCLEAR}{name}" for name in forged)

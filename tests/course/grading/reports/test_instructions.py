@@ -36,7 +36,11 @@ def passed(learner, late=False):
         "watertight": True,
         "checks": [check],
     }
-    return LearnerResult(learner, GRADED, [day | {"handed_in": True}], late=late)
+    on_time = day | {"day": 3, "stem": DAYS[2].stem, "checks": [], "handed_in": True}
+    late_days = [day["day"]] if late else []
+    return LearnerResult(
+        learner, GRADED, [day | {"handed_in": True}, on_time], late=late, late_days=late_days
+    )
 
 
 POLICY = Policy(Fraction(1, 10), {"bo_2"}, {"cem_3": Fraction("7.5"), "dee_4": Fraction(0)})
@@ -46,7 +50,7 @@ POLICY = Policy(Fraction(1, 10), {"bo_2"}, {"cem_3": Fraction("7.5"), "dee_4": F
     ("result", "points", "remark"),
     [
         (passed("ada_1"), 10, ""),
-        (passed("ada_1", late=True), 9, "It was handed in late, which costs 1 points."),
+        (passed("ada_1", late=True), 9, "Handed in late: day 2, which costs 1 points."),
         (passed("bo_2", late=True), 10, ""),
         (passed("cem_3", late=True), Fraction("7.5"), "The points were set by hand."),
         (passed("dee_4"), 0, "The points were set by hand."),

@@ -47,7 +47,7 @@ def test_grades(tables, made_up):
     for day in learners[1].days[:2]:
         day["handed_in"] = False
     rest = made_up.refused("bomb"), made_up.nothing("pdf"), made_up.fault("unlucky")
-    graded = made_up.graded(learners[0], replace(learners[1], late=True), *rest)
+    graded = made_up.graded(learners[0], replace(learners[1], late=True, late_days=[3]), *rest)
     assert tables(graded, "grades.csv") == [
         [*OLD_COLUMNS, "late", "not_handed_in", "python", "lost_by_lateness"],
         ["right", "graded", "3", "3", "1", "1", "1", "3", "1 2 3", "", "", VERSION, ""],
