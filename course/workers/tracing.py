@@ -88,7 +88,6 @@ def tracing_calls(names: Collection[str]) -> Iterator[CallTrace]:
     def bypassing(original: Callable[..., Any]) -> Callable[..., Any]:
         """Record the use of a TorchScript graph, or of what disables function modes."""
 
-        @functools.wraps(original, updated=())
         def recorded(*arguments: Any, **named: Any) -> Any:
             trace.called.add(OUT_OF_SIGHT)
             return original(*arguments, **named)

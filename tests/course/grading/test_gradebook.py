@@ -120,9 +120,11 @@ def test_the_command_tells_of_names():
     files = dict.fromkeys(("hw1.py", "hw[0-9].py", "b*", "day0*.py", "hw2.py"), "day01_softmax.py")
     grade_command._print_unused(console, files, results)
     twice = Source("Jane Doe", (), (), numbers=("111", "112"))
-    grade_command._print_unclear(console, [Source("ada", (), ()), twice])
+    packed = [Source(name, (), ()) for name in ("ada", "ada.zip")]
+    grade_command._print_unclear(console, [*packed, twice])
     assert console.file.getvalue().splitlines() == [
         "--map has lines that fit no file: day0*.py, hw2.py.",
         "Jane Doe handed in under the numbers 111, 112, and the newest files count. "
         "If these are two people, rename a folder.",
+        "ada and ada.zip are in the class: if they are one learner's, remove one of them.",
     ]

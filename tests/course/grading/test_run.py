@@ -18,7 +18,7 @@ from course.checks.answer_files import read_answer
 from course.checks.tensors import missing_device
 from course.cli import app
 from course.curriculum import DAYS, ROOT
-from course.grading import grade_command, job
+from course.grading import grade_command, job, pools
 from course.grading import run as running
 from course.grading.gradebook import GRADED, GRADER_FAULT, LearnerResult, Weights
 from course.grading.instructions import read_weights
@@ -397,6 +397,34 @@ def test_no_such_device(tmp_path, device, words):
     output = refused(tmp_path / "class", "--out", tmp_path / "out", "--device", device)
     assert f"Device '{device}': {words}. Nothing was graded or written." in output
     assert not (tmp_path / "out").exists()
+
+
+def test_another_seed_asks_first(tmp_path):
+    """With a seed other than the folder's, all grades would be made again: exit 2, unless that is wanted."""
+    (tmp_path / "class" / "ann").mkdir(parents=True)
+    out = tmp_path / "out"
+    out.mkdir()
+    running.remember(out, PLAN)
+    output = refused(tmp_path / "class", "--out", out, "--seed", PLAN.seed + 1)
+    assert f"{out} was graded with seed {PLAN.seed}. Leave --seed out" in output
+    assert grade_command._seed(out, PLAN.seed, True) == PLAN.seed
+    assert grade_command._seed(out, PLAN.seed + 1, False) == PLAN.seed + 1
+
+
+def test_a_second_ctrl_c_does_not_wait(monkeypatch):
+    """While the pool waits for submissions in progress, another Ctrl-C ends their processes."""
+    killed = []
+    children = [SimpleNamespace(kill=lambda name=name: killed.append(name)) for name in "ab"]
+    monkeypatch.setattr(pools.multiprocessing, "active_children", lambda: children)
+
+    def shutdown(**options):
+        raise KeyboardInterrupt
+
+    pool = pools.ProcessPool(1)
+    monkeypatch.setattr(pool, "_pool", SimpleNamespace(shutdown=shutdown))
+    with pytest.raises(KeyboardInterrupt):
+        pool.close()
+    assert killed == ["a", "b"]
 
 
 def test_no_such_device_on_another_machine(monkeypatch):

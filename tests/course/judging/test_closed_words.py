@@ -31,6 +31,18 @@ def test_what_python_says_of_syntax_is_shown(source, words):
     assert closed_raised(report, source, "").message == report.message == words
 
 
+@pytest.mark.parametrize(
+    ("name", "known"),
+    [("softmax", True), ("reference_of_day_8", False)],
+    ids=["written", "unknown"],
+)
+def test_what_the_course_says_of_an_import_is_shown(name, known):
+    """Its own sentence is never cut out, for the names that the submission itself has."""
+    words = f"{name} of numpy_reference is today's exercise: it is yours to write, so it cannot be imported "
+    words += "here. What earlier days wrote can."
+    assert is_known(words, ("softmax", "numpy_reference")) == known
+
+
 def test_signs_carry_nothing():
     """A name in quotes is no place for a message that has no letters."""
     assert is_known("expected ':'", ())

@@ -183,6 +183,19 @@ def test_nothing_found(report, feedback, made_up):
     assert "nothing found 1" in page.text()
 
 
+def test_files_of_a_missing_day_are_listed(report, made_up):
+    """What a learner who lacks a day handed in beside is in the class report; of the others, nothing is."""
+    beside = [FileNote("day01.py (1).txt", "", "")]
+    lacking = replace(made_up.learner("a"), ignored=beside)
+    lacking.days[0]["handed_in"] = False
+    text = report(made_up.graded(lacking, replace(made_up.learner("b"), ignored=beside))).text()
+    [_, listed] = text.split(
+        "Files that were not used No file was taken for some days of these learners"
+    )
+    assert "a day01.py (1).txt" in listed[:120]
+    assert "b day01.py (1).txt" not in listed[:160]
+
+
 def test_late(report, feedback, made_up):
     """Who is late is marked in the matrix and on the page, and counted."""
     graded = made_up.graded(replace(made_up.learner("a"), late=True), made_up.learner("b"))
