@@ -44,49 +44,94 @@ def gathered(
         gather: returns a notebook of the cells' lines that define the day's exercises, empty if none do, or
             None on failure.
     """
-    days = list(days)
-    files, ignored, used = dict(taken.files), taken.ignored, set()
-    notes = {file_note.name: file_note for file_note in taken.taken}
-    books = {path: _cells(data, path) or [] for path, data in taken.books.items()}
-    for day, name in [(day, f"{day.stem}{ending}") for day in days for ending in ENDINGS]:
-        if name in files and (other := _another_day(files[name], name, day, days)):
-            misnamed = notes.pop(name)
-            books[misnamed.path] = _cells(files.pop(name), name) or []
-            why = f"it defines the exercises of day {other.number}"
-            ignored = [replace(misnamed, name="", why=why), *ignored]
-    for day in days:
-        name, script = f"{day.stem}.ipynb", f"{day.stem}.py"
-        pieces = [cell.source for cell in _cells(files.get(script, b""), script) or []]
-        if any(map(NOT_AN_ANSWERS.search, pieces)):
-            if answer := gather(pieces, day):
-                del files[script]
-                note = notes.pop(script)
-                why = "; ".join(
-                    filter(None, (note.why, "the lines that define the exercises were taken"))
-                )
-                files[name], notes[name] = answer, replace(note, name=name, why=why)
-            continue
-        if name in files and (cells := untagged_cells(files[name])) is not None:
-            answer, note = gather(cells, day), notes[name]
-            if answer:
-                why = "; ".join(filter(None, (note.why, _why(answer, day))))
-                files[name], notes[name] = answer, replace(note, why=why)
-            else:
-                del files[name], notes[name]
-                ignored = [FileNote(note.path, "", _why(answer, day)), *ignored]
-        elif name not in files and (script not in files or is_stub(files[script], day.stem)):
-            for path, book in sorted(books.items(), key=lambda item: -_defined(item[1], day)):
-                if (cells := _cells_for(book, day)) and (answer := gather(cells, day)):
-                    files[name], why = answer, f"its code for day {day.number}, {UNDERSTOOD}"
-                    notes[name] = FileNote(path, name, why)
-                    used.add(path)
-                    if files.pop(script, None):
-                        why = f"{shown(path)}{CHOSEN}is more than the stub"
-                        ignored = [FileNote(notes.pop(script).path, "", why), *ignored]
-                    break
-    count = taken.ignored_count + len(ignored) - len(taken.ignored) - len(used)
-    ignored = [ignored_note for ignored_note in ignored if ignored_note.path not in used]
-    return Taken(files, list(notes.values()), ignored[:MAX_LISTED], count)
+    gathering = _Gathering(taken, list(days), gather)
+    gathering.free_misnamed()
+    for day in gathering.days:
+        script, name = f"{day.stem}.py", f"{day.stem}.ipynb"
+        if gathering.needs_cleaning(script):
+            gathering.clean(script, day)
+        elif name in gathering.files:
+            gathering.read_notebook(name, day)
+        elif script not in gathering.files or is_stub(gathering.files[script], day.stem):
+            gathering.search_books(day)
+    return gathering.result
+
+
+class _Gathering:
+    """What was taken from a submission, while answers are made of it."""
+
+    def __init__(
+        self, taken: Taken, days: list[Day], gather: Callable[[list[str], Day], bytes | None]
+    ) -> None:
+        self.days, self.files = days, dict(taken.files)
+        self._taken, self._gather = taken, gather
+        self._notes = {note.name: note for note in taken.taken}
+        self._ignored, self._used = list(taken.ignored), set[str]()
+        self._books = {path: _cells(data, path) or [] for path, data in taken.books.items()}
+
+    @property
+    def result(self) -> Taken:
+        more = len(self._ignored) - len(self._taken.ignored) - len(self._used)
+        ignored = [note for note in self._ignored if note.path not in self._used][:MAX_LISTED]
+        return Taken(
+            self.files, list(self._notes.values()), ignored, self._taken.ignored_count + more
+        )
+
+    def free_misnamed(self) -> None:
+        """Take a day's file that defines another day's exercises instead for a file of no day."""
+        for day, name in [(day, f"{day.stem}{ending}") for day in self.days for ending in ENDINGS]:
+            if name in self.files and (
+                other := _another_day(self.files[name], name, day, self.days)
+            ):
+                cells = _cells(self.files[name], name) or []
+                path = self._set_aside(name, f"it defines the exercises of day {other.number}")
+                self._books[path] = cells
+
+    def needs_cleaning(self, script: str) -> bool:
+        """Return whether a script contains lines that are for a notebook or a shell, or end the process."""
+        pieces = _cells(self.files.get(script, b""), script) or []
+        return any(NOT_AN_ANSWERS.search(piece.source) for piece in pieces)
+
+    def clean(self, script: str, day: Day) -> None:
+        """Take of a script the lines that define the exercises, if there are any."""
+        pieces = [cell.source for cell in _cells(self.files[script], script) or []]
+        if answer := self._gather(pieces, day):
+            del self.files[script]
+            note = replace(self._notes.pop(script), name=f"{day.stem}.ipynb")
+            self._put(answer, note, "the lines that define the exercises were taken")
+
+    def read_notebook(self, name: str, day: Day) -> None:
+        """Take of an untagged notebook the cells that define the exercises, or leave it out."""
+        cells = untagged_cells(self.files[name])
+        if cells is None:
+            return
+        answer = self._gather(cells, day)
+        if answer:
+            self._put(answer, self._notes[name], _why(answer, day))
+        else:
+            self._set_aside(name, _why(answer, day))
+
+    def search_books(self, day: Day) -> None:
+        """Take a day's answer from the notebook or script of no day that defines most of it."""
+        for path, book in sorted(self._books.items(), key=lambda item: -_defined(item[1], day)):
+            if (cells := _cells_for(book, day)) and (answer := self._gather(cells, day)):
+                self._used.add(path)
+                if (script := f"{day.stem}.py") in self.files:
+                    self._set_aside(script, f"{shown(path)}{CHOSEN}is more than the stub")
+                why = f"its code for day {day.number}, {UNDERSTOOD}"
+                self._put(answer, FileNote(path, f"{day.stem}.ipynb", ""), why)
+                return
+
+    def _put(self, answer: bytes, note: FileNote, why: str) -> None:
+        self.files[note.name] = answer
+        self._notes[note.name] = replace(note, why="; ".join(filter(None, (note.why, why))))
+
+    def _set_aside(self, name: str, why: str) -> str:
+        """Leave out a day's file. Returns its path in the submission."""
+        del self.files[name]
+        path = self._notes.pop(name).path
+        self._ignored.insert(0, FileNote(path, "", why))
+        return path
 
 
 def _why(answer: bytes | None, day: Day) -> str:
