@@ -26,7 +26,7 @@ def linear_divisors(head_dim: int, factor: float) -> Float[Tensor, " pairs"]:
     """Return the same divisor for every pair: position m is rotated as position m / factor.
 
     Source: Chen et al. 2023, *Extending Context Window of Large Language Models via Positional
-    Interpolation*, eq. 3.
+    Interpolation*, eq. 4.
     """
     return torch.full((head_dim // 2,), float(factor), dtype=torch.float64)
 
