@@ -37,11 +37,7 @@ def study(  # as its command is called
         ),
     ] = 0,
     device: Annotated[
-        str | None,
-        typer.Option(
-            metavar="DEVICE",
-            help="cpu, cuda or mps; by default the CPU.",
-        ),
+        str | None, typer.Option(metavar="DEVICE", help="cpu, cuda or mps; by default the CPU.")
     ] = None,
     jobs: Annotated[
         int | None,

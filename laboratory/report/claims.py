@@ -60,7 +60,7 @@ def headline(compared: Compared) -> str:
         parts.append(f"**Open:** {_and(grouped[OPEN])}")
     if diverged:
         parts.append(f"**Diverged** in some runs: {_and(diverged)}")
-    summary = ". ".join([_capital(figure.label), *parts])
+    summary = ". ".join([capital(figure.label), *parts])
     return f"{summary}. {caveat(compared.study)}"
 
 
@@ -140,7 +140,7 @@ def _bounded(figure: Figure) -> str:
 
 def _figure(compared: Compared, figure: Figure) -> Iterator[str]:
     baseline = compared.study.baseline
-    yield f"**{_capital(figure.label)}** ({figure.better} is better), against `{baseline}`:"
+    yield f"**{capital(figure.label)}** ({figure.better} is better), against `{baseline}`:"
     yield ""
     for variant, sides in _by_variant(compared, figure).items():
         text = "; ".join(_parts(compared, figure, sides))
@@ -161,7 +161,7 @@ def _pairs(compared: Compared, figure: Figure) -> Iterator[str]:
             for first, second, point in pairs
         ]
     )
-    yield f"{_capital(figure.label)}, of pairs that were chosen before the results were known:"
+    yield f"{capital(figure.label)}, of pairs that were chosen before the results were known:"
     yield ""
     for (first, second, point), against in zip(pairs, comparisons, strict=True):
         at = f" at {where(point)}" if point else ""
@@ -206,7 +206,9 @@ def _parts(compared: Compared, figure: Figure, sides: list[Side]) -> Iterator[st
             yield f"{phrase} at {'all' if by[word] == sides else len(by[word])} points"
         elif by[word]:
             yield phrase + ",".join(
-                f"{_at(side)}: {_difference(figure, side)}" for side in by[word]
+                f"{_at(side)}: {difference(figure, side.against)}"
+                for side in by[word]
+                if side.against
             )
     if by[SAME]:
         yield SAME + ",".join(map(_at, by[SAME]))
@@ -224,10 +226,6 @@ def _size(figure: Figure, side: Side) -> str:
     decimals = _decimals(figure, side.against)
     texts = [number(value, decimals) for value in (abs(side.against.mean), low, high)]
     return f"{texts[0]} ({texts[1]} to {texts[2]}{small})"
-
-
-def _difference(figure: Figure, side: Side) -> str:
-    return difference(figure, side.against) if side.against else ""
 
 
 def difference(figure: Figure, against: Comparison) -> str:
@@ -269,12 +267,13 @@ def _exact(compared: Compared, figure: Figure) -> str:
     if not phrases:
         return ""
     return (
-        f"**{_capital(figure.label)}** ({figure.better} is better), which no seed changes, in multiples of "
+        f"**{capital(figure.label)}** ({figure.better} is better), which no seed changes, in multiples of "
         f"`{compared.study.baseline}`: {', '.join(phrases)}."
     )
 
 
-def _capital(words: str) -> str:
+def capital(words: str) -> str:
+    """The words as the beginning of a sentence."""
     return words[:1].upper() + words[1:]
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import implementation
 from laboratory.report import exchange, induction_text, report_pictures, tables
-from laboratory.report.claims import answers, caveat, counts, headline
+from laboratory.report.claims import answers, capital, caveat, counts, headline
 from laboratory.report.comparison import Compared
 from laboratory.study import description
 from laboratory.study.description import STUDIES, TRIAL_SEEDS, Study
@@ -132,7 +132,7 @@ def _size(study: Study) -> str:
         values = sorted({getattr(settings, key) for settings in used})
         return f"{values[0]:,}" if len(values) == 1 else f"{values[0]:,} to {values[-1]:,}"
 
-    return f"{_sentence('; '.join(f'{name}: {told(key)}' for key, name in words.items()))}."
+    return f"{capital('; '.join(f'{name}: {told(key)}' for key, name in words.items()))}."
 
 
 def _rates(study: Study, rates: dict[str, float]) -> str:
@@ -185,7 +185,7 @@ def _numbers(compared: Compared) -> Iterator[str]:
     }
     reasons = [f"{lacking[name]}: {why}" for name, why in study.why.items() if name in lacking]
     if reasons:
-        yield "— marks a figure that a variant does not have. " + " ".join(map(_sentence, reasons))
+        yield "— marks a figure that a variant does not have. " + " ".join(map(capital, reasons))
 
 
 def _made(compared: Compared) -> Iterator[str]:
@@ -202,10 +202,6 @@ def _made(compared: Compared) -> Iterator[str]:
         "only the last digits; where training is unstable, it changes the result."
     )
     yield f"```\ncourse study {study.name}\n```"
-
-
-def _sentence(words: str) -> str:
-    return words[:1].upper() + words[1:]
 
 
 # --- The page of all ------------------------------------------------------------------------------

@@ -92,7 +92,7 @@ def differences(compared: Compared, picture: Picture) -> Figure:
         plain(plot, "x")
     _below(panels[-1], f"{measure.label}: difference from {study.baseline}")
     band = f"Band: ±{measure.margin:g}, too small to matter. " if measure.margin else ""
-    _note(figure, [f"{band}Bar: 95% interval, thick where the difference is claimed."])
+    _note(figure, f"{band}Bar: 95% interval, thick where the difference is claimed.")
     return figure
 
 
@@ -233,9 +233,7 @@ def rates(compared: Compared) -> Figure:
         logarithmic(plot, "x", sorted(study.learning_rates))
         plain(plot, "y")
     _below(panels[-1], "factor of the learning rate")
-    unit = next(
-        (candidate.label for candidate in study.figures if candidate.name == "loss"), "loss"
-    )
+    unit = words_of(compared, "loss")
     legend(figure, styles)
     figure.supylabel(textwrap.fill(f"{unit} on the selection split", NARROW), fontsize=10.5)
     return figure
@@ -298,13 +296,8 @@ def _line(
     spreads = [side.spread for side in valid if side.spread is not None]
     means = [spread.mean for spread in spreads]
     plot.plot(at, means, color=look.color, linestyle=look.line, marker=look.mark, markersize=5.5)
-    plot.vlines(
-        at,
-        [spread.low for spread in spreads],
-        [spread.high for spread in spreads],
-        look.color,
-        lw=1,
-    )
+    low, high = ([getattr(spread, end) for spread in spreads] for end in ("low", "high"))
+    plot.vlines(at, low, high, look.color, lw=1)
     for x, side in zip(at, valid, strict=True):
         seeds = list(compared.values(picture.y, side.variant, side.point).values())
         plot.plot([x] * len(seeds), seeds, ".", color=look.color, markersize=3.5, alpha=0.7)
@@ -412,12 +405,11 @@ def _finish(
         figure.supylabel(label, fontsize=10.5)
     lost = list(_not_drawn(compared, picture))
     if lost:
-        _note(figure, [f"not drawn: {'; '.join(lost)}"])
+        _note(figure, f"not drawn: {'; '.join(lost)}")
 
 
-def _note(figure: Figure, notes: Sequence[str]) -> None:
-    text = "\n".join(textwrap.fill(note, LETTERS) for note in notes)
-    figure.supxlabel(text, x=0.01, ha="left", fontsize=9.5)
+def _note(figure: Figure, note: str) -> None:
+    figure.supxlabel(textwrap.fill(note, LETTERS), x=0.01, ha="left", fontsize=9.5)
 
 
 def _not_drawn(compared: Compared, picture: Picture) -> Iterator[str]:

@@ -23,9 +23,12 @@ class PictureFile:
     words: str
 
 
-HEADS = PictureFile(
-    induction_picture.PICTURE, "Scores of each head over the steps, and what switching it off costs"
-)
+HEADS = [
+    PictureFile(
+        induction_picture.ABLATED, "What replacing each head's output costs, against its score"
+    ),
+    PictureFile(induction_picture.PICTURE, "Scores of each head, and the loss, over the steps"),
+]
 RATES = PictureFile(
     "loss_by_rate.svg", "Loss of the trial runs against the factor of the learning rate, by variant"
 )
@@ -33,7 +36,7 @@ RATES = PictureFile(
 
 def pictures(study: Study, results: Results) -> list[PictureFile]:
     """The pictures that a study with these results has."""
-    own = [HEADS] if study.of_repeats else []
+    own = HEADS if study.of_repeats else []
     files = [PictureFile(_file(picture), _words(study, picture)) for picture in study.pictures]
     return [*own, *files, *([RATES] if results.trials else [])]
 

@@ -22,7 +22,6 @@ measures: [loss]
 figures: {loss: {words: loss, unit: nats per character, better: lower, digits: 3, margin: 0.01}}
 pictures: [{kind: against, x: layers, y: loss}]
 why: {read_256: Learned positions end at the trained length.}
-full: {settings: {d_model: 512}, seeds: [0, 1, 2]}  # what `--full` has in their place
 """
 
 from __future__ import annotations
@@ -51,19 +50,9 @@ KINDS = ("against", "dots", "differences", "curves", "scatter", "lengths")
 BETTER = ("lower", "higher", "")
 MIN_SEEDS = 3  # fewer cannot separate anything
 KEYS = {
-    *(
-        "question",
-        "task",
-        "settings",
-        "recipe",
-        "baseline",
-        "variants",
-        "grid",
-        "leave_out",
-        "seeds",
-    ),
+    *("question", "task", "settings", "recipe", "baseline", "variants", "grid", "leave_out"),
     *("equal", "held", "answer", "caveat", "learning_rates", "measures", "figures", "pictures"),
-    *("why", "twice", "pairs"),
+    *("seeds", "why", "twice", "pairs"),
 }
 COMPUTES = (
     *("task", "settings", "recipe", "variants", "grid", "leave_out", "measures", "learning_rates"),

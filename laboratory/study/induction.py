@@ -2,14 +2,13 @@
 
 [A][B] … [A] → [B] (Elhage et al. 2021, *A Mathematical Framework for Transformer Circuits*; Olsson et al.
 2022, *In-context Learning and Induction Heads*). While a model learns, `look` says what each of its heads
-looks at; at the end, `figures` says what the model can do without each.
+looks at; at the end, `figures` says what replacing the output of each costs.
 """
 
 from __future__ import annotations
 
 import math
-import statistics
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
@@ -23,10 +22,19 @@ from training.data.tasks import Task
 from training.errors import Refused
 from training.models.architectures import Model
 
-__all__ = ["Look", "Repeats", "figures", "look", "strongest"]
+__all__ = ["ABLATIONS", "Look", "Repeats", "figures", "look", "strongest"]
 
 FORMED = 0.5  # from here on, most of a head's weight lies where induction asks for it
 EARLY, LATE = 50 / 512, 500 / 512  # of the context: the tokens that Olsson et al. 2022 compare
+
+ABLATIONS: dict[str, Callable[[Tensor], Tensor]] = {
+    "zero": torch.zeros_like,
+    "mean": lambda output: output.mean(dim=(0, 1), keepdim=True),
+    "position": lambda output: output.mean(dim=0, keepdim=True),
+    "resampled": lambda output: output.roll(1, dims=0),
+}
+"""What takes the place of a head's output, `(B, T, d_k)`: zeros; its mean over all rows and positions; its
+mean over the rows at each position; or its output on a different row."""
 
 Look = dict[str, Any]
 
@@ -150,17 +158,19 @@ def said_again(loss: Tensor, rows: Repeated) -> tuple[float, float]:
 
 
 @contextmanager
-def without(layer: PositionedAttention, head: int) -> Iterator[None]:
-    """Within it, what a head hands over is 0. No weight is changed."""
+def replaced(
+    layer: PositionedAttention, head: int, replacement: Callable[[Tensor], Tensor]
+) -> Iterator[None]:
+    """Replace a head's output, `(B, T, d_k)`, before the output projection reads it. No weight changes."""
     width = layer.w_o.in_features // layer.n_heads
-    mine = slice(head * width, (head + 1) * width)
+    features = slice(head * width, (head + 1) * width)
 
-    def hide(_: nn.Module, inputs: tuple[Tensor]) -> tuple[Tensor]:
-        heads = inputs[0].clone()
-        heads[..., mine] = 0
-        return (heads,)
+    def hook(_: nn.Module, inputs: tuple[Tensor]) -> tuple[Tensor]:
+        outputs = inputs[0].clone()  # (B, T, h · d_k)
+        outputs[..., features] = replacement(inputs[0][..., features])
+        return (outputs,)
 
-    handle = layer.w_o.register_forward_pre_hook(hide)
+    handle = layer.w_o.register_forward_pre_hook(hook)
     try:
         yield
     finally:
@@ -199,17 +209,18 @@ def look(model: Model, task: Task, device: torch.device) -> Look:
 def figures(
     model: Model, task: Task, looks: Sequence[Look], device: torch.device
 ) -> dict[str, float]:
-    """What became of a model's heads, and what the model can do without each.
+    """What became of a model's heads, and what replacing the output of each costs.
 
-    The best head is the one with the largest score on the validation split; all else is of the test split.
+    Heads are chosen by their scores on the validation split; all else is of the test split.
 
     Returns:
-        `prefix_matching`: of the best head.
+        `prefix_matching`: of the best head, which has the largest score.
         `first`, `again`, `in_context`: the losses of `look`, and again − first.
-        `off_L_H`: by how much `again` grows where head H of layer L is off, both counted from 0.
-        `best_off`, `previous_off`, `others_off`: the same of the best head; of the head in the layers below
-            that looks most at the token before; and the mean of the other heads of the best one's layer.
-        `both_off`: the same of that head and the next in those layers by the same score, off at once.
+        `WAY_L_H`: by how much `again` grows where the output of head H of layer L, both counted from 0, is
+            replaced in one of the `ABLATIONS`.
+        `WAY_both`: the same where two heads are replaced at once: of the layers below the best head's, the
+            two that attend most to the token before.
+        `WAY_control`: the same of the first of these and the head that attends least to the token before.
         `formed_at`, `fell_at`: the first look with a score of one half, and the first at which `again` was
             half of what chance loses. What never came is left out.
     """
@@ -219,31 +230,24 @@ def figures(
     best = strongest(last["prefix"])
     weights = attention_weights(model, rows.tokens[:, :-1])[best[0]]
     first, again = said_again(losses(model, rows.tokens), rows)
-    off = {}
-    for number, layer in enumerate(layers):
-        for head in range(layer.n_heads):
-            with without(layer, head):
-                off[number, head] = said_again(losses(model, rows.tokens), rows)[1] - again
-    below = ranked(last["previous"][: best[0]])
-    carrier = below[0] if below else None
-    rest = [cost for which, cost in off.items() if which[0] == best[0] and which != best]
-    result = {
+    groups = {f"{layer}_{head}": [(layer, head)] for layer, head in ranked(last["prefix"])}
+    if below := ranked(last["previous"][: best[0]]):
+        groups |= {"both": below[:2], "control": [below[0], below[-1]]}
+    costs = {}
+    for way, replacement in ABLATIONS.items():
+        for name, heads in groups.items():
+            with ExitStack() as hooks:
+                for layer, head in heads:
+                    hooks.enter_context(replaced(layers[layer], head, replacement))
+                costs[f"{way}_{name}"] = said_again(losses(model, rows.tokens), rows)[1] - again
+    return {
         "prefix_matching": float(prefix_matching(weights, rows)[best[1]]),
         "first": first,
         "again": again,
         "in_context": again - first,
-        "best_off": off[best],
-        **{f"off_{number}_{head}": cost for (number, head), cost in off.items()},
+        **costs,
+        **_when(looks),
     }
-    if carrier is not None:
-        result["previous_off"] = off[carrier]
-        with ExitStack() as both:
-            for number, head in below[:2]:
-                both.enter_context(without(layers[number], head))
-            result["both_off"] = said_again(losses(model, rows.tokens), rows)[1] - again
-    if rest:
-        result["others_off"] = statistics.fmean(rest)
-    return result | _when(looks)
 
 
 def _when(looks: Sequence[Look]) -> dict[str, float]:

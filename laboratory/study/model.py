@@ -9,13 +9,7 @@ from typing import Any, cast
 import torch
 from torch import Tensor, nn
 
-from implementation import (
-    Embeddings,
-    Generator,
-    LayerNorm,
-    PositionalEncoding,
-    SublayerConnection,
-)
+from implementation import Embeddings, Generator, LayerNorm, PositionalEncoding, SublayerConnection
 from laboratory.study.layers import (
     MAX_POSITIONS,
     AlibiBias,

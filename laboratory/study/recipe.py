@@ -34,13 +34,11 @@ class Recipe:
     longer: str = choice("kept", "linear", "yarn", "llama3", "window", default="kept")
     groups: int = in_range(1, None, 2)  # grouped: key/value heads
     window: int = in_range(2, None, 32)  # window: earlier tokens that a token sees; even
-    experts: int = in_range(
-        0, None, 0
-    )  # in place of each feed-forward network; 0 is the one network
+    # in place of each feed-forward network; 0 is the one network
+    experts: int = in_range(0, None, 0)
     top_k: int = in_range(1, None, 1)  # experts of each token
-    renormalized: bool = (
-        True  # the weights of a token's experts sum to 1; Switch has the router's p
-    )
+    # the weights of a token's experts sum to 1; Switch has the router's p
+    renormalized: bool = True
     balance: float = in_range(0, None, 0.01)  # the weight of the experts' balance in the loss
 
     def __post_init__(self) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ from laboratory.running.cell import Experiment
 from laboratory.study import induction
 from laboratory.study.description import REPEATS, Cell
 from laboratory.study.induction import (
+    ABLATIONS,
     attention_weights,
     attentions,
     figures,
@@ -22,8 +24,8 @@ from laboratory.study.induction import (
     losses,
     prefix_matching,
     previous_token,
+    replaced,
     said_again,
-    without,
 )
 from laboratory.study.model import Composed, Recipe, build
 from laboratory.study.repeats import SYMBOLS, Repeated, Repeats, repeated
@@ -221,11 +223,11 @@ def test_the_weights_are_those_that_values_are_mixed_by(recipe: Recipe) -> None:
     torch.testing.assert_close(weights[1], expected)
 
 
-def test_a_head_that_is_off_is_one_whose_columns_of_the_projection_are_0() -> None:
+def test_a_head_with_zeros_is_one_whose_columns_of_the_projection_are_0() -> None:
     model, tokens = model_of(), rows().tokens
     layer = attentions(model)[1]
     full = losses(model, tokens)
-    with without(layer, 2):
+    with replaced(layer, 2, ABLATIONS["zero"]):
         off = losses(model, tokens)
     torch.testing.assert_close(losses(model, tokens), full, rtol=0, atol=0)
     assert not torch.allclose(off, full)
@@ -234,10 +236,34 @@ def test_a_head_that_is_off_is_one_whose_columns_of_the_projection_are_0() -> No
     torch.testing.assert_close(losses(model, tokens), off)
 
 
+@pytest.mark.parametrize("way", ABLATIONS)
+def test_one_head_is_replaced_and_the_others_are_not(way: str) -> None:
+    model, tokens = model_of(), rows().tokens
+    layer = attentions(model)[1]
+    seen: list[Tensor] = []
+    with layer.w_o.register_forward_pre_hook(lambda _, inputs: seen.append(inputs[0])):
+        model(tokens)
+    with (
+        replaced(layer, 2, ABLATIONS[way]),
+        layer.w_o.register_forward_pre_hook(lambda _, inputs: seen.append(inputs[0])),
+    ):
+        model(tokens)
+    before, after = (output.unflatten(-1, (4, 4)).unbind(dim=2) for output in seen)
+    for head in (0, 1, 3):
+        assert torch.equal(before[head], after[head])
+    expected = {
+        "zero": torch.zeros(4),
+        "mean": before[2].flatten(0, 1).mean(dim=0),
+        "position": before[2].mean(dim=0),
+        "resampled": torch.cat([before[2][-1:], before[2][:-1]]),
+    }[way]
+    torch.testing.assert_close(after[2], expected.expand_as(before[2]))
+
+
 def test_a_head_is_on_again_after_an_error() -> None:
     model, tokens = model_of(), rows().tokens[:2]
     full = losses(model, tokens)
-    with pytest.raises(RuntimeError), without(attentions(model)[0], 0):
+    with pytest.raises(RuntimeError), replaced(attentions(model)[0], 0, torch.zeros_like):
         raise RuntimeError
     assert torch.equal(losses(model, tokens), full)
 
@@ -248,14 +274,14 @@ def test_figures_are_of_the_head_that_was_best() -> None:
     examined["prefix"] = [[0.1, 0.2, 0.0, 0.0], [0.0, 0.3, 0.7, 0.1]]
     examined["previous"] = [[0.1, 0.2, 0.0, 0.9], [1.0, 0.0, 0.0, 0.0]]
     result = figures(model, task, [examined], CPU)
-    assert result["best_off"] == result["off_1_2"]
-    assert result["previous_off"] == result["off_0_3"]
     rows_again, layer = task.repeated("test"), attentions(model)[0]
-    with without(layer, 3), without(layer, 1):
-        off = said_again(losses(model, rows_again.tokens), rows_again)[1]
-    assert result["both_off"] == off - result["again"] != result["previous_off"]
-    beside = [result[f"off_1_{head}"] for head in (0, 1, 3)]
-    assert result["others_off"] == pytest.approx(sum(beside) / 3)
+    for way, replacement in ABLATIONS.items():
+        for name, heads in (("0_3", (3,)), ("both", (3, 1)), ("control", (3, 2))):
+            with ExitStack() as hooks:
+                for head in heads:
+                    hooks.enter_context(replaced(layer, head, replacement))
+                off = said_again(losses(model, rows_again.tokens), rows_again)[1]
+            assert result[f"{way}_{name}"] == off - result["again"] != 0
     assert result["in_context"] == result["again"] - result["first"]
     test = task.repeated("test")
     weights = attention_weights(model, test.tokens[:, :-1])
@@ -267,7 +293,7 @@ def test_figures_are_of_the_head_that_was_best() -> None:
 def test_a_single_layer_has_nobody_to_carry_anything() -> None:
     model, task = model_of(layers=1), Repeats(settings())
     result = figures(model, task, [{"step": 1, **look(model, task, CPU)}], CPU)
-    assert "previous_off" not in result
+    assert "zero_both" not in result
     assert "formed_at" not in result
 
 
@@ -332,16 +358,11 @@ def cell_of(seed: int, formed: int | None, variant: str = "two", best: float = 1
     ]
     figures = {
         **{"loss": 2.0, "parameters": 1.0, "prefix_matching": 0.9, "first": 3.5},
-        **{"again": 0.5, "in_context": -3.0 + seed / 10, "best_off": best, "others_off": 0.25},
-        **{
-            "previous_off": 2.0,
-            "both_off": 2.25,
-            "off_0_0": 0.25,
-            "off_0_1": 2.0,
-            "off_1_0": 0.25,
-            "off_1_1": best,
-        },
+        **{"again": 0.5, "in_context": -3.0 + seed / 10},
     }
+    for way, cost in zip(ABLATIONS, (1.1, 0.7, 0.05, 0.25), strict=True):
+        figures |= {f"{way}_0_0": 0.25, f"{way}_0_1": 2.0, f"{way}_1_0": cost, f"{way}_1_1": best}
+        figures |= {f"{way}_both": 2.25, f"{way}_control": 2.25}
     if formed is not None:
         figures |= {"formed_at": float(formed), "fell_at": formed + 25.0 * (seed - 1)}
     return CellResult(variant, {}, seed, figures, extra={"looks": looks})
@@ -352,45 +373,48 @@ def results(cells: list[CellResult]) -> Results:
 
 
 def test_what_formed_is_told_with_its_step_and_what_came_beside_it() -> None:
-    _, *sentences = induction_text.paragraphs(
+    _, _, *sentences = induction_text.paragraphs(
         results([cell_of(2, 75), cell_of(0, 50, best=0.9), cell_of(1, 50, best=1.2)])
     )
     assert "a head formed in 3 of 3 seeds" in sentences[0]
     assert "at steps 50 to 75" in sentences[0]
     assert "that was at −25, 0, +25 steps (the model was examined every 25 steps)" in sentences[1]
     assert "is 3.50 ± 0.00 nats per symbol, and 0.50 ± 0.00 where it repeats" in sentences[2]
-    assert (
-        "adds 1.03 ± 0.15 nats per symbol to the loss on repeated symbols, switching off the head below it"
-        in sentences[3]
-    )
-    assert "(and 2.25 ± 0.00 together with the one that attends to it next most)" in sentences[3]
-    assert (
-        "more than these do on average: the difference is +0.78 nats per symbol (95%"
-        in sentences[3]
-    )
+
+
+def test_heads_are_told_by_kind_and_way() -> None:
+    cells = [cell_of(seed, 50, best=best) for seed, best in ((0, 0.9), (2, 1.0), (1, 1.2))]
+    summary, details, _, below, heads = induction_text.paragraphs(results(cells))[6:]
+    assert summary.splitlines()[2:] == [
+        "| induction heads (3) | 1.03 (0.90 to 1.20) | 1.03 (0.90 to 1.20) | 1.03 (0.90 to 1.20) "
+        "| 1.03 (0.90 to 1.20) |",
+        "| other heads (3) | 1.10 (1.10 to 1.10) | 0.70 (0.70 to 0.70) | 0.05 (0.05 to 0.05) "
+        "| 0.25 (0.25 to 0.25) |",
+        "| difference, paired by seed (3 seeds) | −0.1 (−0.4 to +0.3) | +0.3 (0.0 to +0.7) "
+        "| **+1.0 (+0.6 to +1.4)** | **+0.8 (+0.4 to +1.2)** |",
+        "| seeds of 3 where an induction head costs most | 1 | 3 | 3 | 3 |",
+    ]
+    assert details.splitlines()[4:6] == [
+        "| induction heads | 2 | 2 | 0.90 | 1.00 | 1.00 | 1.00 | 1.00 |",
+        "| other heads | 0 | 1 | 0.20 | 1.10 | 0.70 | 0.05 | 0.25 |",
+    ]
+    assert below.splitlines()[2].startswith("| first (3) | 2.00 (2.00 to 2.00) |")
+    assert "| both | 0 | 2 / 1 | 0.80 / 0.20 | 2.25 | 2.25 | 2.25 | 2.25 |" in heads
 
 
 def test_what_did_not_form_is_told_too() -> None:
-    _, *sentences = induction_text.paragraphs(
+    _, _, *sentences = induction_text.paragraphs(
         results([cell_of(seed, 50 if seed == 2 else None) for seed in range(3)])
     )
     assert "formed in 1 of 3 seeds" in sentences[0]
     assert "no head formed in 2 of 3 seeds" in sentences[2]
-    assert (
-        "its best head adds 1.00 nats per symbol to" in sentences[-1]
-    )  # of the one seed in which there is such a head
-    _, *none = induction_text.paragraphs(results([cell_of(seed, None) for seed in range(3)]))
+    # of the one seed in which there is such a head
+    assert any("| induction heads (1) | 1.00 (1.00 to 1.00) |" in text for text in sentences)
+    _, _, *none = induction_text.paragraphs(results([cell_of(seed, None) for seed in range(3)]))
     assert "no head formed in 3 of 3 seeds" in none[0]
     assert "the context helps without an induction head as well, by 2.65 to 3.15" in none[2]
-    assert len(none) == 3
-
-
-def test_heads_that_matter_alike_are_not_told_apart() -> None:
-    cells = [cell_of(seed, 50, best=best) for seed, best in enumerate((0.1, 0.3, 0.5))]
-    assert (
-        "matters more than these do on average is open: the difference is +0.05 nats per symbol (95%"
-        in induction_text.paragraphs(results(cells))[-1]
-    )
+    assert "| other heads (6) | 1.05 (1.00 to 1.10) |" in none[4]
+    assert len(none) == 5
 
 
 def test_the_picture_is_the_same_in_any_order_and_has_no_date(tmp_path: Path) -> None:
@@ -399,7 +423,8 @@ def test_the_picture_is_the_same_in_any_order_and_has_no_date(tmp_path: Path) ->
     for folder, some in (("a", cells), ("b", cells[::-1]), ("c", cells[:4])):
         (tmp_path / folder).mkdir()
         induction_picture.draw(results(some), tmp_path / folder)
-        files.append((tmp_path / folder / "heads.svg").read_text())
+        names = ("heads.svg", "ablations.svg")
+        files.append("".join((tmp_path / folder / name).read_text() for name in names))
     assert "<dc:date>" not in files[0]
     assert files[1] == files[0]
     assert files[2] != files[0]
