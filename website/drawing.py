@@ -111,7 +111,12 @@ BLOCKS = (
     _block("embedding · √d_model", ENCODER, 400, 10, *MODEL, *BERT),
     _block("embedding · √d_model", DECODER, 400, 10, *MODEL, *GPT),
     Box(
-        "batch: padding, masks, target shifted by one", ENCODER, 444, 360, 28, (3, 15, 18, 22, 39, 45)
+        "batch: padding, masks, target shifted by one",
+        ENCODER,
+        444,
+        360,
+        28,
+        (3, 15, 18, 22, 39, 45),
     ),
     _block("BPE tokens", ENCODER, 488, 21, 22),
     _block("BPE tokens", DECODER, 488, 21, 22),
