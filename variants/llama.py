@@ -113,14 +113,25 @@ class RotaryAttention(GroupedQueryAttention):
         # 2. Append to the cache, and take all keys and values so far.
         if cache is not None:
             key, value = cache.update(layer, key, value)  # (B, n_kv_heads, T_k, d_k) each
-        t, t_k = x.size(1), key.size(2)
-        if mask is None and 1 < t < t_k:  # after those of a cache; a single token sees everything
-            mask = torch.ones(t, t_k, dtype=torch.bool, device=x.device).tril(t_k - t)
         # 3. Attend, join the heads, and apply the output projection.
+        masks = () if mask is None else (mask,)  # day 31's `attend` takes none
+        return self.w_o(self.attend(query, key, value, *masks))  # (B, T, d_model)
+
+    def attend(
+        self,
+        query: Float[Tensor, "B n_heads T d_k"],
+        key: Float[Tensor, "B n_kv_heads T_k d_k"],
+        value: Float[Tensor, "B n_kv_heads T_k d_k"],
+        mask=None,
+    ) -> Float[Tensor, "B T d_model"]:
+        """Attend causally, or as the mask allows, in one kernel of PyTorch, and join the heads."""
+        t, t_k = query.size(2), key.size(2)
+        if mask is None and 1 < t < t_k:  # after those of a cache; a single token sees everything
+            mask = torch.ones(t, t_k, dtype=torch.bool, device=query.device).tril(t_k - t)
         heads = F.scaled_dot_product_attention(
             query, key, value, mask, is_causal=mask is None and t == t_k, enable_gqa=True
         )  # (B, n_heads, T, d_k)
-        return self.w_o(heads.transpose(1, 2).flatten(-2))  # (B, T, d_model)
+        return heads.transpose(1, 2).flatten(-2)
 
 
 class RMSNorm(variants.norms.RMSNorm):

@@ -256,7 +256,7 @@ def _unscheduled(today: date) -> list[Day]:
     if coming:
         first = min(coming, key=coming.__getitem__)
         console.print(f"Nothing is due today. Next: day {first.number}, {_on(coming[first])}")
-        console.print(f"To answer them now: course recall {first.number}")
+        console.print(f"To answer its questions now: course recall {first.number}")
         raise typer.Exit
     if not (passed := passed_days()):
         console.print("Open a lesson first (course lesson 1), or name a day: course recall 1")

@@ -43,7 +43,7 @@ def update() -> None:
             console.print("The course is up to date.")
             return
         count = git("rev-list", "--count", "--no-merges", f"{before}..@{{upstream}}")
-        console.print(f"{count} new commits of the course.")
+        console.print(f"{count} new {'commit' if count == '1' else 'commits'} of the course.")
         for day in changed_exercises(old):
             console.print(
                 f"Day {day.number}'s exercise has changed. Your file stays as it is; the new one is\n"

@@ -268,11 +268,12 @@ class Watch:
         looking = not all(search.done for search in searches)
         if looking and (self._console.is_terminal or result.is_puzzling):
             self._console.print(Text(f"\n{LOOKING}", "quiet"))
-        elif words := outcome_of(searches, result):
+        elif not looking and (words := outcome_of(searches, result)):
             self._console.print(Text(f"\n{words}", "quiet"))
         where = self._answers / f"{result.day.stem}.py"
         done = result.status == "passed"
-        after = "Passed: n shows the next day." if done else f"Watching {where}."
+        shows = "Passed: n shows the next day." if self._has_keys else "Passed."
+        after = shows if done else f"Watching {where}."
         timing = f" {self._moment}, {result.seconds:.2f} s"
         self._console.print(
             Text.assemble("\n", (after, "passed" if done else ""), (timing, "quiet"))

@@ -200,7 +200,7 @@ def _type(difference: Difference, _: float) -> str:
         text = f"{shown(difference.path)} is None; it should be {_a(expected.type)}."
         if difference.returns_nothing:
             return f"{text} Your function should change its arguments."
-        return f"{text} Is a `return` missing, or do you return a None?"
+        return f"{text} Is a `return` missing, or do you return None?"
     text = f"{shown(difference.path)} is {_a(yours.type)}; it should be {_a(expected.type)}."
     return " ".join([text, *_keys(difference)])
 

@@ -24,7 +24,7 @@ TIME = re.compile(
     r"^\*\*Time\.\*\* .*(?:; about (\d+) for the exercise\.$|, (\d+) to write, .*)", re.MULTILINE
 )
 
-IN_ACTS = (*range(1, 46), 48, 50)
+IN_ACTS = tuple(range(1, 51))
 """The days whose lessons have three acts, until all fifty have them: the idea, write it, use it.
 
 The headings with which the second and the third begin are cells with these tags.

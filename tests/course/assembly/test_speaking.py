@@ -76,6 +76,23 @@ def test_a_learners_part_is_what_speaks(file, answers):
     assert any(line.startswith("From the reference") and "LLaMA" in line for line in lines[1:])
 
 
+def test_a_learners_attention_attends(file, answers):
+    """What is called theirs runs: an `attend` that returns zeros changes what the model says."""
+    solve(answers, 31)
+    path = answers / f"{BY_NUMBER[31].stem}.py"
+    said = []
+    for mistake in (
+        "",
+        "\nGroupedQueryAttention.attend = lambda self, q, k, v: q.transpose(1, 2).flatten(2) * 0\n",
+    ):
+        path.write_text(path.read_text(encoding="utf-8") + mistake, encoding="utf-8")
+        with runs.speaker(answers, file, lambda line: None) as speaker:
+            said.append("".join(speaker.generate(PROMPT, 9, LIKELIEST)))
+    assert (
+        said[0] == "".join(Pretrained.load(file, "cpu").generate(PROMPT, 9, LIKELIEST)) != said[1]
+    )
+
+
 def test_an_error_in_a_part_is_told_by_its_line(file, answers):
     (answers / f"{DAYS[23].stem}.py").write_text(FIVE.replace("torch.full", "torch.filled"))
     with runs.speaker(answers, file, lambda line: None) as speaker:
