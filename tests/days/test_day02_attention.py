@@ -175,7 +175,9 @@ def test_mask_broadcasts(answer, masked_for_all_queries, axes):
     return observe(answer.attention(**masked_for_all_queries))
 
 
-@pytest.mark.watertight("rows with nothing to attend to, as in a batch of sequences of different lengths")
+@pytest.mark.watertight(
+    "rows with nothing to attend to, as in a batch of sequences of different lengths"
+)
 def test_query_with_no_key(answer, nothing_to_attend_to):
     """A query with no visible key has weights and output of exactly 0, not NaN."""
     return observe(answer.attention(**nothing_to_attend_to))

@@ -240,7 +240,9 @@ def test_at_the_edge(answer, at_the_edge, edge):
     return {"output": answer.multi_head_attention(**at_the_edge)}
 
 
-@pytest.mark.watertight("rows with nothing to attend to, as in a batch of sequences of different lengths")
+@pytest.mark.watertight(
+    "rows with nothing to attend to, as in a batch of sequences of different lengths"
+)
 def test_query_with_no_key(answer, nothing_to_attend_to):
     """If a query has no visible key, the heads return 0 and the output is b_o."""
     return {"output": answer.multi_head_attention(**nothing_to_attend_to)}

@@ -313,7 +313,9 @@ def test_encoder_layer_mask(answer, masked_layer, batch, queries):
     return {"output": answer.encoder_layer(**masked_layer)}
 
 
-@pytest.mark.watertight("rows with nothing to attend to, as in a batch of sequences of different lengths")
+@pytest.mark.watertight(
+    "rows with nothing to attend to, as in a batch of sequences of different lengths"
+)
 def test_encoder_layer_nothing_to_attend_to(answer, nothing_to_attend_to):
     """For a token with no visible key, attention adds only its output bias."""
     return {"output": answer.encoder_layer(**nothing_to_attend_to)}
