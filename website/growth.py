@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import matplotlib.pyplot as plt
 
-SHARES = {44: 0.0, 45: 0.812}
+SHARES = {44: 0.0, 45: 0.812, 46: 0.854, 47: 0.91, 48: 0.976, 49: 0.978}
 """After each day, as its lesson printed it; before day 45, after pretraining alone."""
 WORDS = ("pretrained", "45: tuned", "46: LoRA", "47: preferences", "48: rewards", "49: votes")
 

@@ -17,9 +17,9 @@ from website.growth import SHARES
 
 def test_the_stored_weights_are_those_of_a_reasoner():
     weights = read_weights(lessons.WEIGHTS)
-    shapes = {name: one.shape for name, one in lessons.world.built().state_dict().items()}
-    assert {name: one.shape for name, one in weights.items()} == shapes
-    assert {one.dtype for one in weights.values()} == {torch.float16}
+    shapes = {name: weight.shape for name, weight in lessons.world.built().state_dict().items()}
+    assert {name: weight.shape for name, weight in weights.items()} == shapes
+    assert {weight.dtype for weight in weights.values()} == {torch.float16}
     assert lessons.WEIGHTS.stat().st_size < 200_000
 
 
@@ -41,8 +41,14 @@ def test_the_cell_trains_the_stored_weights(tmp_path, monkeypatch):
     [cell] = [cell.source for cell in text.cells if "base.safetensors" in cell.source]
     exec(re.search("```python\n(.*?)```", cell, re.S)[1], {})
     trained, stored = read_weights(tmp_path / "base.safetensors"), read_weights(lessons.WEIGHTS)
-    for name, one in stored.items():  # elsewhere, rounding differs, and grows over 600 steps
-        assert torch.cosine_similarity(trained[name].flatten(), one.flatten(), 0) > 0.9
+    for name, weight in stored.items():  # elsewhere, rounding differs, and grows over 600 steps
+        assert torch.cosine_similarity(trained[name].flatten(), weight.flatten(), 0) > 0.9
+
+
+@pytest.mark.parametrize("day", [46, 47, 48])
+def test_a_day_hands_on_what_the_curve_shows(day):
+    assert abs(lessons.share_right(lessons.after(day), chat_tokens) - SHARES[day]) < 0.01
+    assert lessons.WEIGHTS.with_name(f"day{day}.safetensors").stat().st_size < 200_000
 
 
 @pytest.mark.parametrize("day", [day for day in SHARES if day > 44])

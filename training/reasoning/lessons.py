@@ -31,7 +31,7 @@ from training.reasoning.reasoner import (
     worked_out,
 )
 
-WEIGHTS = Path(__file__).with_name("base.safetensors")  # in float16
+WEIGHTS = Path(__file__).with_name("base.safetensors")  # in float16, as those after a day
 LONGEST = 22  # tokens of an answer
 world = Reasoner(
     Recipe(layers=1, d_ff=160, pretraining_rate=3e-3), parts_from(import_module), Path()
@@ -41,8 +41,17 @@ TEST = sorted(world.held_out)
 
 def base() -> Any:
     """Return the pretrained model."""
+    return _stored(WEIGHTS)
+
+
+def after(day: int) -> Any:
+    """Return the model that the lesson of day 46, 47 or 48 hands on."""
+    return _stored(WEIGHTS.with_name(f"day{day}.safetensors"))
+
+
+def _stored(file: Path) -> Any:
     model = world.built()
-    copy_weights(model, {name: one.float() for name, one in read_weights(WEIGHTS).items()})
+    copy_weights(model, {name: weight.float() for name, weight in read_weights(file).items()})
     return model
 
 
@@ -61,13 +70,37 @@ def conversation(question: Sum) -> list[dict[str, str]]:
 def prompts(chat_tokens: Callable[..., Any], questions: Sequence[Sum]) -> Tensor:
     """Return the tokens that precede the answer to each question, `(P, T_p)`."""
     asked = (conversation(question)[:1] for question in questions)
-    return torch.stack([chat_tokens(one, encode, START, END, reply=True)[0] for one in asked])
+    return torch.stack([chat_tokens(talk, encode, START, END, reply=True)[0] for talk in asked])
+
+
+def sampled(
+    model: Any,
+    chat_tokens: Callable[..., Any],
+    questions: Sequence[Sum],
+    count: int,
+    seed: int,
+    temperature: float = 1.0,
+) -> list[list[list[int]]]:
+    """Sample answers: for each question `count` lists of tokens, up to the end token."""
+    asked = prompts(chat_tokens, questions).repeat_interleave(count, dim=0)
+    generator = torch.Generator().manual_seed(seed)
+    text = world.parts.generate_cached(model, asked, LONGEST, temperature, generator=generator)
+    rows = text[:, asked.size(1) :].tolist()
+    answers = [row[: row.index(END) + 1] if END in row else row for row in rows]
+    return [answers[first : first + count] for first in range(0, len(answers), count)]
 
 
 def share_right(model: Any, chat_tokens: Callable[..., Any]) -> float:
     """Return the share of the 500 held-out questions that a model answers right at temperature 0."""
     asked = prompts(chat_tokens, TEST)
     text = world.parts.generate_cached(model, asked, LONGEST, 0.0)[:, asked.size(1) :]
+    return sum(map(reward, TEST, text.tolist())) / len(TEST)
+
+
+def share_continued(model: Any) -> float:
+    """Return the share that a model answers right if the question begins like a text of pretraining."""
+    begun = torch.stack(list(world.prompts(plain=True).values()))
+    text = world.parts.generate_cached(model, begun, LONGEST, 0.0)[:, begun.size(1) :]
     return sum(map(reward, TEST, text.tolist())) / len(TEST)
 
 
@@ -81,7 +114,7 @@ def loss_of(model: Any, examples: Sequence[tuple[Tensor, Tensor]]) -> Tensor:
 
 def fit(model: Any, loss: Callable[[], Tensor], steps: int, rate: float) -> Any:
     """Train what requires a gradient; the rate rises for ten steps and falls in the last 30%."""
-    trained = [one for one in model.parameters() if one.requires_grad]
+    trained = [weight for weight in model.parameters() if weight.requires_grad]
     optimizer = torch.optim.AdamW(trained, lr=rate, betas=(0.9, 0.95), weight_decay=0.0)
     for step in range(steps):
         scale = min(1.0, (step + 1) / 10, (steps - step) / (0.3 * steps))
@@ -99,19 +132,20 @@ def tune(
     answer_labels: Any,
     rate: float = 5e-4,
     seed: int = 0,
+    replay: int = 4,
 ) -> Any:
-    """Repeat day 45: train for 80 steps on 40 conversations, with four texts of pretraining in each."""
+    """Repeat day 45: train for 80 steps on 40 conversations, with texts of pretraining in each step."""
 
     def labeled(tokens: Tensor, written: Tensor) -> tuple[Tensor, Tensor]:
         return tokens, answer_labels(tokens, written)
 
-    talks = [chat_tokens(conversation(one), encode, START, END) for one in sums(40, seed)]
+    talks = [chat_tokens(conversation(asked), encode, START, END) for asked in sums(40, seed)]
     examples = [labeled(*talk) for talk in talks]
     source = random.Random(seed)
 
     def loss() -> Tensor:
-        texts = [world.text(world.question(source)) for _ in range(4)]
-        replayed = [labeled(one, torch.ones_like(one, dtype=torch.bool)) for one in texts]
+        texts = [world.text(world.question(source)) for _ in range(replay)]
+        replayed = [labeled(text, torch.ones_like(text, dtype=torch.bool)) for text in texts]
         return loss_of(model, source.choices(examples, k=16) + replayed)
 
     return fit(model, loss, 80, rate)
