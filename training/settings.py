@@ -102,6 +102,7 @@ class Settings:
     smoothing: float = in_range(0, 0.999, 0.1)  # label smoothing ε; 0 for language models
     # muon: for the matrices of the layers; AdamW, at the same rate, for the rest
     optimizer: str = choice("adamw", "muon", default="adamw")
+    beta2: float = in_range(0, 0.999999, 0.98)  # Adam's decay of the squared gradients' mean
     weight_decay: float = in_range(0, None, 0.0)  # 0 gives the paper's Adam
     clip: float = in_range(0, None, 0.0)  # maximum norm of the gradient; 0 means no clipping
     accumulate: int = in_range(1, None, 1)  # batches per optimizer step

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import time
+from dataclasses import replace
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -15,7 +16,7 @@ from torch import Tensor
 
 from laboratory.study import induction
 from laboratory.study.description import REPEATS, Cell
-from laboratory.study.measures import MEASURES, TIMED
+from laboratory.study.measures import MEASURES, TIMED, in_blocks
 from laboratory.study.model import build
 from laboratory.study.results import CellResult
 from laboratory.study.selection import Selection
@@ -112,18 +113,21 @@ def perform(cell: Cell, folder: Path, device: str) -> CellResult:
             experiment.train(monitor)
         taken = experiment.progress.step - first
         a_step = (time.process_time() - training) / taken if taken else math.nan
-        figures, timed = _measured(experiment)
+        figures, timed, blocks = _measured(experiment)
         timed["step_core_seconds"] = a_step  # validation included
     except Diverged:
-        figures, timed = {"loss": math.nan}, {}
+        figures, timed, blocks = {"loss": math.nan}, {}, {}
     timed["core_seconds"] = before + time.process_time() - began
-    return _seen(experiment, figures, timed)
+    return replace(_seen(experiment, figures, timed), blocks=blocks)
 
 
-def _measured(experiment: Experiment) -> tuple[dict[str, float], dict[str, float]]:
-    """What the finished model does: figures, and what was measured by the clock."""
+def _measured(
+    experiment: Experiment,
+) -> tuple[dict[str, float], dict[str, float], dict[str, list[float]]]:
+    """What the finished model does: figures, what was measured by the clock, and losses by block."""
     figures: dict[str, float] = {}
     timed: dict[str, float] = {}
+    blocks: dict[str, list[float]] = {}
     model, task, settings = experiment.model, experiment.task, experiment.settings
     device = experiment.context.device
     model.eval()
@@ -131,10 +135,13 @@ def _measured(experiment: Experiment) -> tuple[dict[str, float], dict[str, float
         into = timed if name in TIMED else figures
         measure = (TIMED if name in TIMED else MEASURES)[name]
         with torch.random.fork_rng(devices=[]):
-            into |= measure(model, task, settings, device)
+            for figure, value in measure(model, task, settings, device).items():
+                if isinstance(value, Tensor):
+                    blocks[figure] = in_blocks(value)
+                into[figure] = float(value.mean()) if isinstance(value, Tensor) else value
     if experiment.cell.task == REPEATS:
         figures |= induction.figures(model, task, experiment.looks, device)
-    return figures, timed
+    return figures, timed, blocks
 
 
 def _seen(experiment: Experiment, figures: dict[str, float], timed: dict[str, float]) -> CellResult:

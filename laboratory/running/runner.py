@@ -64,7 +64,7 @@ def run(
     old = earlier.cells if earlier else []
     with _alone(folder, study.name):
         chosen = earlier.rates if earlier else {}
-        remaining = [cell for cell in study.trials if cell.place not in chosen]
+        remaining = [cell for cell in study.trials if cell.tuned_at not in chosen]
         tried = _tried(remaining, places, data_dir, folder, console)
         rates = chosen | {name: _best(by) for name, by in tried.items()}
         trials = (earlier.trials if earlier else {}) | tried
@@ -107,7 +107,7 @@ def _tried(
         sorted(planned, key=lambda planned_job: planned_job.cell.name), results, strict=True
     ):
         assert job.cell.rate is not None
-        by = losses.setdefault(job.cell.place, {})
+        by = losses.setdefault(job.cell.tuned_at, {})
         by.setdefault(job.cell.rate, []).append(result.figures["loss"])
     return losses
 

@@ -57,6 +57,7 @@ KEYS = {
 COMPUTES = (
     *("task", "settings", "recipe", "variants", "grid", "leave_out", "measures", "learning_rates"),
 )
+TIMES_RATE = "times_rate"  # in a grid: multiples of each variant's best learning rate
 TRIAL_SEEDS = 1001, 1002  # on which learning rates are chosen; no study reports them
 
 Value = int | float | str | bool
@@ -111,6 +112,11 @@ class Cell:
     def place(self) -> str:
         """The variant and the point."""
         return place_of(self.variant, dict(self.point))
+
+    @property
+    def tuned_at(self) -> str:
+        """The place at whose best learning rate it runs, or at a multiple of it."""
+        return place_of(self.variant, {k: v for k, v in self.point if k != TIMES_RATE})
 
     @property
     def name(self) -> str:
@@ -169,7 +175,11 @@ class Study:
     @property
     def trials(self) -> tuple[Cell, ...]:
         """The runs on which each variant's learning rate is chosen, with seeds of their own."""
-        first = {cell.place: cell for cell in reversed(self.cells)}
+        first = {
+            cell.tuned_at: cell
+            for cell in reversed(self.cells)
+            if dict(cell.point).get(TIMES_RATE, 1) == 1
+        }
         return tuple(
             replace(
                 cell,
@@ -204,7 +214,7 @@ class Study:
     def at(self, rates: Mapping[str, float]) -> Study:
         """The same study with each cell at the factor of its learning rate that was chosen, by its place."""
         cells = (
-            replace(cell, settings=_faster(cell.settings, rates.get(cell.place, 1.0)))
+            replace(cell, settings=_faster(cell.settings, rates.get(cell.tuned_at, 1.0)))
             for cell in self.cells
         )
         return replace(self, cells=tuple(cells))
@@ -338,7 +348,9 @@ def _cells(
         coordinates: dict[str, Any] = {"variant": variant, "seed": seed, **point}
         if any(entry.items() <= coordinates.items() for entry in left_out):
             continue
-        settings, recipe = _sorted_out({**shared, **(changes or {}), **point}, variant)
+        every = {**shared, **(changes or {}), **point}
+        every["factor"] = every.get("factor", Settings.factor) * every.pop(TIMES_RATE, 1)
+        settings, recipe = _sorted_out(every, variant)
         task = entries["task"]
         settings |= {"task": "text" if task == REPEATS else task, "seed": seed}
         yield Cell(

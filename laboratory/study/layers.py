@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from implementation import PositionwiseFeedForward
 from training.errors import Refused
-from variants.activations import gelu, mish
+from variants.activations import SwiGLU, gelu, mish
 from variants.alibi import alibi_bias
 from variants.grouped_query import GroupedQueryAttention
 from variants.latent import QKNorm
@@ -42,7 +42,13 @@ ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "gelu": partial(gelu, approximate="none"),
     "gelu_tanh": partial(gelu, approximate="tanh"),
     "mish": mish,
+    "swish": F.silu,
 }
+GATES: dict[str, Callable[[Tensor], Tensor]] = {
+    "bilinear": nn.Identity(),
+    "geglu": partial(gelu, approximate="none"),
+}
+"""What is applied to a network's gate (Shazeer 2020, *GLU Variants Improve Transformer*, eq. 5)."""
 
 # --- Positions ------------------------------------------------------------------------------------
 
@@ -255,6 +261,19 @@ class FeedForward(PositionwiseFeedForward):
     def forward(self, x: Tensor) -> Tensor:
         """From `(…, d_model)` to the same shape."""
         narrowed: Tensor = self.w_2(self.dropout(self.activation(self.w_1(x))))
+        return narrowed
+
+
+class GatedFeedForward(SwiGLU):
+    """The gated network of day 28 with a different activation of its gate, or none."""
+
+    def __init__(self, d_model: int, d_ff: int, gate: str):
+        super().__init__(d_model, d_ff)
+        self.gate = GATES[gate]
+
+    def forward(self, x: Tensor) -> Tensor:
+        """From `(…, d_model)` to the same shape."""
+        narrowed: Tensor = self.w_down(self.gate(self.w_gate(x)) * self.w_up(x))
         return narrowed
 
 

@@ -1,8 +1,9 @@
 """Measures of a trained model: a small function for each figure, or for a few that go together.
 
 Those of `MEASURES` give the same numbers on every run on the same kind of CPU; those of `TIMED` depend on the
-clock or on the device. Each is called as `measure(model, task, settings, device)`, and gives figures by their
-names. A figure that a model does not have, such as routing without experts, is left out.
+clock or on the device. Each is called as `measure(model, task, settings, device)`, and returns figures by
+their names; a loss as the losses of all tokens in the order of the text, `(N,)`, whose mean is the figure. A
+figure that a model does not have, such as routing without experts, is left out.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 import itertools
 import math
 import statistics
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 
 import torch
 import torch.nn.functional as F
@@ -29,6 +30,9 @@ from variants.moe import MixtureOfExperts
 
 READ = (64, 128, 256, 512, 1024)  # characters, whatever the trained context
 LENGTHS = (256, 1024, 4096)  # tokens that a cache holds
+BLOCKS = 100  # of the validation split; about 1,100 characters of Shakespeare each
+
+Measured = Mapping[str, float | Tensor]
 
 
 # --- What the model says of the held-out split ----------------------------------------------------
@@ -57,20 +61,25 @@ def predictions(
             yield log_probs[real], labels[real]
 
 
-def _mean_loss(model: Model, batches: list[Rows], device: torch.device) -> float:
-    total, tokens = 0.0, 0
-    for log_probs, labels in predictions(model, batches, device):
-        total += float(F.nll_loss(log_probs, labels, reduction="sum"))
-        tokens += len(labels)
-    return total / tokens
+def _losses(model: Model, batches: list[Rows], device: torch.device) -> Tensor:
+    """The loss of each token, `(N,)`, in float64."""
+    predicted = predictions(model, batches, device)
+    return torch.cat([F.nll_loss(*pair, reduction="none").double().cpu() for pair in predicted])
 
 
-def loss(model: Model, task: Task, settings: Settings, device: torch.device) -> Figures:
-    """The loss per token on the whole validation split, without smoothing."""
-    return {"loss": _mean_loss(model, task.held_out("validation"), device)}
+def in_blocks(losses: Tensor) -> list[float]:
+    """The mean losses of the blocks of a text, as many tokens in each: what another text would be made of."""
+    return [
+        round(float(block.mean()), 4) for block in losses.tensor_split(min(BLOCKS, len(losses)))
+    ]
 
 
-def lengths(model: Model, task: Task, settings: Settings, device: torch.device) -> Figures:
+def loss(model: Model, task: Task, settings: Settings, device: torch.device) -> Measured:
+    """The loss per token on the entire validation split, without smoothing."""
+    return {"loss": _losses(model, task.held_out("validation"), device)}
+
+
+def lengths(model: Model, task: Task, settings: Settings, device: torch.device) -> Measured:
     """The loss where L characters are read at once, `read_L`, all of the same text; and by the position in
     the longest windows: `at_L` from position L / 2 to L, `at_64` from the first.
 
@@ -79,15 +88,14 @@ def lengths(model: Model, task: Task, settings: Settings, device: torch.device) 
     """
     text = _joined(task.held_out("validation"))
     end = (len(text) - 1) // READ[-1] * READ[-1] + 1
-    figures: Figures = {}
+    figures: dict[str, float | Tensor] = {}
     if end == 1:
         return figures
     for length in READ:
         if model.longest is not None and length > model.longest:
             return figures
-        predicted = predictions(model, _windows(text[:end], length), device)
-        losses = torch.cat([F.nll_loss(*pair, reduction="none").double() for pair in predicted])
-        figures[f"read_{length}"] = float(losses.mean())
+        losses = _losses(model, _windows(text[:end], length), device)
+        figures[f"read_{length}"] = losses
     by_position = losses.view(-1, READ[-1]).mean(0)  # (L,)
     for first, last in itertools.pairwise((0, *READ)):
         figures[f"at_{last}"] = float(by_position[first:last].mean())
@@ -164,7 +172,7 @@ def _kept(block: nn.Module, tokens: int) -> int:
     raise TypeError(f"{type(block).__name__} has neither attention nor a state")
 
 
-Measure = Callable[[Model, Task, Settings, torch.device], Figures]
+Measure = Callable[[Model, Task, Settings, torch.device], Measured]
 MEASURES: dict[str, Measure] = {
     "loss": loss,
     "lengths": lengths,

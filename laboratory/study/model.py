@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import zlib
 from collections.abc import Callable
 from typing import Any, cast
 
@@ -11,12 +12,14 @@ from torch import Tensor, nn
 
 from implementation import Embeddings, Generator, LayerNorm, PositionalEncoding, SublayerConnection
 from laboratory.study.layers import (
+    GATES,
     MAX_POSITIONS,
     AlibiBias,
     Biased,
     Convolved,
     FeedForward,
     Fused,
+    GatedFeedForward,
     Learned,
     Linear,
     PositionedAttention,
@@ -58,7 +61,8 @@ class Composed(nn.Module):
         embeddings = Embeddings(d_model, vocabulary)
         self.embed = nn.Sequential(embeddings, _added_positions(recipe, settings))
         self.blocks = nn.ModuleList(_blocks(recipe, settings))
-        self.norm = _norm(recipe, d_model) if settings.norm == "pre" else nn.Identity()
+        final = recipe.normalized_by if recipe.final_norm == "same" else recipe.final_norm
+        self.norm = _norm(final, d_model) if settings.norm == "pre" else nn.Identity()
         self.generator = Generator(d_model, vocabulary)
         if settings.tie:
             self.generator.proj.weight = embeddings.lut.weight
@@ -93,11 +97,12 @@ class Composed(nn.Module):
 
 
 def build(recipe: Recipe, settings: Settings, languages: Languages) -> Composed:
-    """The model of a recipe, with the weights it starts from; drawn from torch's generator.
+    """The model of a recipe, with its initial weights.
 
     Every matrix has Xavier uniform initialization, as in `training.models.architectures`, so that variants
-    are not compared by their initialization. The embedding matrices, T5's bias and Mamba's step are
-    initialized as in their papers.
+    are not compared by their initialization. It is drawn from the seed and the layer's name, so that variants
+    with one seed begin with the same weights in the layers that they share. The embedding matrices, T5's bias
+    and Mamba's step are initialized as in their papers, from torch's generator.
 
     Args:
         settings: its sizes, and where the norms are.
@@ -115,7 +120,11 @@ def build(recipe: Recipe, settings: Settings, languages: Languages) -> Composed:
     for name, module in model.named_modules():
         tied = settings.tie and module is model.generator.proj
         if isinstance(module, nn.Linear) and not tied and not name.endswith("dt_proj"):
-            nn.init.xavier_uniform_(module.weight)
+            drawn = torch.Generator().manual_seed(zlib.crc32(f"{settings.seed} {name}".encode()))
+            nn.init.xavier_uniform_(module.weight, generator=drawn)
+            if module.bias is not None:  # as PyTorch initializes it
+                bound = module.in_features**-0.5
+                nn.init.uniform_(module.bias, -bound, bound, generator=drawn)
     return model
 
 
@@ -130,8 +139,8 @@ def gated_width(recipe: Recipe, d_ff: int) -> int:
 # --- Parts ----------------------------------------------------------------------------------------
 
 
-def _norm(recipe: Recipe, d_model: int) -> nn.Module:
-    match recipe.normalized_by:
+def _norm(kind: str, d_model: int) -> nn.Module:
+    match kind:
         case "layer":
             return LayerNorm(d_model, EPS)
         case "rms":
@@ -192,6 +201,8 @@ def _feed_forward(recipe: Recipe, settings: Settings) -> nn.Module:
         if not recipe.renormalized:
             mixture.router = UnnormalizedRouter(d_model, recipe.experts, recipe.top_k)
         return mixture
+    if recipe.activation in GATES:
+        return GatedFeedForward(d_model, gated_width(recipe, d_ff), recipe.activation)
     if recipe.activation == "swiglu":
         return SwiGLU(d_model, gated_width(recipe, d_ff))
     return FeedForward(d_model, d_ff, settings.dropout, recipe.activation)
@@ -236,7 +247,7 @@ def _serial(
     """Attention, then the feed-forward network, with these norms."""
     block = SerialBlock(settings.d_model, attention, network, settings.dropout, settings.norm)
     for connection in block.sublayer:
-        connection.norm = _norm(recipe, settings.d_model)
+        connection.norm = _norm(recipe.normalized_by, settings.d_model)
     return block
 
 
@@ -244,5 +255,5 @@ def _mamba(recipe: Recipe, settings: Settings) -> MambaBlock:
     """A block of day 37 with this norm."""
     rank = math.ceil(settings.d_model / 16)
     block: Any = MambaBlock(MambaConfig(d_model=settings.d_model, dt_rank=rank))
-    block.norm = _norm(recipe, settings.d_model)
+    block.norm = _norm(recipe.normalized_by, settings.d_model)
     return block  # type: ignore[no-any-return]

@@ -21,7 +21,12 @@ class Recipe:
     """
 
     normalized_by: str = choice("layer", "rms", "group", "none", default="layer")
-    activation: str = choice("relu", "gelu", "gelu_tanh", "mish", "swiglu", default="relu")
+    # of the last norm, where the layers have theirs before their sublayers
+    final_norm: str = choice("same", "layer", "none", default="same")
+    activation: str = choice(
+        *("relu", "gelu", "gelu_tanh", "mish", "swish", "swiglu", "geglu", "bilinear"),
+        default="relu",
+    )
     positions: str = choice(
         "sinusoid", "learned", "t5", "rope", "alibi", "none", default="sinusoid"
     )

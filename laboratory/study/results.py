@@ -35,6 +35,8 @@ class CellResult:
     """Seconds, tokens a second, bytes at the peak: others on every run."""
     curve: list[tuple[int, float]] = field(default_factory=list)
     """Step and validation loss."""
+    blocks: dict[str, list[float]] = field(default_factory=dict)
+    """Losses by the block of the validation split, where a figure is their mean."""
     extra: dict[str, Any] = field(default_factory=dict)
     """What one analysis needs, as plain JSON."""
 
@@ -120,7 +122,8 @@ def _lines(results: Results) -> Iterator[str]:
     yield from _listed(
         {
             **{"variant": cell.variant, "point": cell.point, "seed": cell.seed},
-            **{"figures": _sorted(cell.figures), "curve": cell.curve, "extra": cell.extra},
+            **{"figures": _sorted(cell.figures), "blocks": cell.blocks},
+            **{"curve": cell.curve, "extra": cell.extra},
         }
         for cell in cells
     )
@@ -198,6 +201,9 @@ def _seen(entry: dict[str, Any], timed: dict[str, float | None]) -> CellResult:
         seed=entry["seed"],
         figures=figures,
         timed=_numbers(timed),
+        blocks={
+            name: list(map(_number, losses)) for name, losses in entry.get("blocks", {}).items()
+        },
         curve=[(int(step), _number(loss)) for step, loss in entry["curve"]],
         extra=dict(entry["extra"].items()),
     )

@@ -9,7 +9,7 @@ from torch import nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from laboratory.study import measures, timed
-from laboratory.study.measures import LENGTHS, MEASURES, TIMED, predictions
+from laboratory.study.measures import LENGTHS, MEASURES, TIMED, in_blocks, predictions
 from laboratory.study.model import Recipe, build
 from laboratory.study.timed import AllocatedBytes
 from tests.training.conftest import CPU, POETRY, QUIET, small
@@ -50,7 +50,13 @@ def test_the_loss_is_the_objective_s_on_every_held_out_token(studied):
     batches = task.held_out("validation")
     total = sum(float(Objective(model, 0.0)(None, rows.target)[1]) for rows in batches)
     expected = total / sum(rows.tokens for rows in batches)
-    assert MEASURES["loss"](model, task, settings, HERE)["loss"] == pytest.approx(expected)
+    losses = MEASURES["loss"](model, task, settings, HERE)["loss"]
+    assert float(losses.mean()) == pytest.approx(expected)
+    blocks = in_blocks(losses)
+    assert len(blocks) == measures.BLOCKS
+    assert sum(blocks) / len(blocks) == pytest.approx(expected, rel=0.01)
+    tokens = len(losses) // measures.BLOCKS
+    assert blocks[-1] == pytest.approx(float(losses[-tokens:].mean()), abs=1e-4)
 
 
 def test_the_loss_of_answers_leaves_padding_out():
@@ -62,7 +68,7 @@ def test_the_loss_of_answers_leaves_padding_out():
     total = sum(float(Objective(model, 0.0)(rows.source, rows.target)[1]) for rows in batches)
     expected = total / sum(rows.tokens for rows in batches)
     measured = MEASURES["loss"](model, task, settings, HERE)
-    assert measured["loss"] == pytest.approx(expected, rel=1e-5)
+    assert float(measured["loss"].mean()) == pytest.approx(expected, rel=1e-5)
     assert sum(len(labels) for _, labels in predictions(model, batches, HERE)) == sum(
         rows.tokens for rows in batches
     )
@@ -71,8 +77,8 @@ def test_the_loss_of_answers_leaves_padding_out():
 def test_a_model_is_measured_as_it_would_be_used(studied):
     model, task, settings, _ = studied(dropout=0.5)
     model.train()
-    first = MEASURES["loss"](model, task, settings, HERE)
-    assert first == MEASURES["loss"](model, task, settings, HERE)
+    first = MEASURES["loss"](model, task, settings, HERE)["loss"]
+    assert torch.equal(first, MEASURES["loss"](model, task, settings, HERE)["loss"])
 
 
 @pytest.fixture
@@ -91,9 +97,10 @@ def test_lengths_read_the_same_text_and_positions_add_up_to_the_longest(studied)
         for first in range(0, windows * 32, length):
             window = text[first : first + length + 1].unsqueeze(0)
             total += float(Objective(model, 0.0)(None, window)[1])
-        assert measured[f"read_{length}"] == pytest.approx(total / (windows * 32), rel=1e-5)
+        mean = float(measured[f"read_{length}"].mean())
+        assert mean == pytest.approx(total / (windows * 32), rel=1e-5)
     parts = (measured["at_8"] + measured["at_16"] + 2 * measured["at_32"]) / 4
-    assert parts == pytest.approx(measured["read_32"], rel=1e-5)
+    assert parts == pytest.approx(float(measured["read_32"].mean()), rel=1e-5)
     assert measured["at_8"] == pytest.approx(first_of_each(model, task), rel=1e-5)
 
 

@@ -49,7 +49,7 @@ class RunOptimizer:
             if (some := [parameter for parameter in rest if (parameter.ndim > 1) == matrices])
         ]
         self.optimizers: list[torch.optim.Optimizer] = [
-            torch.optim.AdamW(groups, lr=0.0, betas=(0.9, 0.98), eps=1e-9, fused=True)
+            torch.optim.AdamW(groups, lr=0.0, betas=(0.9, settings.beta2), eps=1e-9, fused=True)
         ]
         if self.hidden:
             matrices = [parameters[name] for name in self.hidden]
