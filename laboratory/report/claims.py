@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from laboratory.report.comparison import Compared, Side, where
 from laboratory.report.digits import number, places, signed, significant
-from laboratory.report.statistics import Comparison, compare, holm
+from laboratory.report.statistics import Comparison, holm
 from laboratory.study.description import Figure, Study
 
 BETTER, WORSE = "better", "worse"  # claimed
@@ -87,7 +87,9 @@ def answers(compared: Compared) -> Iterator[str]:
         if sentence := _undecided(compared, figure):
             yield sentence
     if judged and compared.study.pairs:
-        yield "\n".join(_pairs(compared, judged[0]))
+        yield "\n".join(_pairs(compared, judged[0], "chosen before", compared.study.pairs))
+    if judged and compared.study.later:
+        yield "\n".join(_pairs(compared, judged[0], "compared after", compared.study.later))
     for figure in compared.exact:
         if figure.better and (sentence := _exact(compared, figure)):
             yield sentence
@@ -107,7 +109,7 @@ def counts(compared: Compared) -> Iterator[str]:
         yield (
             f"{len(tested)} comparisons depend on the seeds: {claimed} claimed, {tested.count(BOUNDED)} "
             f"bounded, {tested.count(OPEN)} open. Claims are corrected for the number of comparisons of a "
-            "figure (paired t tests, Holm's method): if no variant differed, at most 5% of studies would "
+            "figure (t tests, Holm's method): if no variant differed, at most 5% of studies would "
             "make a false claim about that figure. The 95% intervals are not corrected, so the interval "
             "of an open difference can exclude 0."
         )
@@ -150,18 +152,15 @@ def _figure(compared: Compared, figure: Figure) -> Iterator[str]:
         yield f"- `{baseline}`: {'; '.join(diverged)}."
 
 
-def _pairs(compared: Compared, figure: Figure) -> Iterator[str]:
+def _pairs(
+    compared: Compared, figure: Figure, when: str, chosen: Mapping[str, str]
+) -> Iterator[str]:
     """The main figure's comparisons that are not with the baseline, corrected for their own number."""
-    pairs = [
-        (*pair, point) for pair in compared.study.pairs.items() for point in compared.study.points
-    ]
+    pairs = [(*pair, point) for pair in chosen.items() for point in compared.study.points]
     comparisons = holm(
-        [
-            compare(*(compared.values(figure.name, variant, point) for variant in (first, second)))
-            for first, second, point in pairs
-        ]
+        [compared.against(figure.name, first, second, point) for first, second, point in pairs]
     )
-    yield f"{capital(figure.label)}, of pairs that were chosen before the results were known:"
+    yield f"{capital(figure.label)}, of pairs that were {when} the results were known:"
     yield ""
     for (first, second, point), against in zip(pairs, comparisons, strict=True):
         at = f" at {where(point)}" if point else ""
@@ -182,7 +181,8 @@ def _undecided(compared: Compared, figure: Figure) -> str:
         if side.against and verdict(figure, side.against) == OPEN:
             least = side.against.detectable(len(tested))
             row = f"`{side.variant}`{_at(side)} {number(least, places(least, figure.digits))}"
-            needed = f" ({side.against.seeds_to_bound(figure.margin)})" if figure.margin else ""
+            count = side.against.seeds_to_bound(figure.margin) if figure.margin else None
+            needed = f" ({count or 'no number of seeds'})" if figure.margin else ""
             rows.append(row + needed)
     if not rows:
         return ""

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from laboratory.report.statistics import Comparison, Spread, compare, holm, spread
+from laboratory.report.statistics import Comparison, Spread, Values, compare, holm, spread
 from laboratory.study.description import Figure, Point, Study
 from laboratory.study.results import CellResult, Results
 from training.errors import Refused
@@ -71,13 +71,30 @@ class Compared:
             for cell in self.runs(variant, point)
         }
 
+    def by_block(self, figure: str) -> bool:
+        """Whether all runs that have a figure have it by block of text as well."""
+        having = [
+            cell for cell in self.results.cells if math.isfinite(cell.figures.get(figure, math.nan))
+        ]
+        return bool(having) and all(figure in cell.blocks for cell in having)
+
+    def blocks(self, figure: str, variant: str, point: Point) -> Values:
+        """A figure by seed and block of text; by seed alone if some run does not have its blocks."""
+        if not self.by_block(figure):
+            return self.values(figure, variant, point)
+        return {cell.seed: cell.blocks.get(figure, math.nan) for cell in self.runs(variant, point)}
+
+    def against(self, figure: str, variant: str, other: str, point: Point) -> Comparison | None:
+        """A figure of a variant compared with that of another one."""
+        return compare(*(self.blocks(figure, which, point) for which in (variant, other)))
+
     def side(self, figure: str, variant: str, point: Point) -> Side:
         """One figure of one variant at one point; its comparison is not corrected for the others."""
         runs = self.runs(variant, point)
         values = self.values(figure, variant, point)
         against = None
         if variant in self.study.rivals:
-            against = compare(values, self.values(figure, self.study.baseline, point))
+            against = self.against(figure, variant, self.study.baseline, point)
         diverged = sum(run.diverged for run in runs)
         has_values = any(math.isfinite(value) for value in values.values())
         return Side(

@@ -10,8 +10,10 @@ import implementation
 from laboratory.report import exchange, induction_text, report_pictures, tables
 from laboratory.report.claims import answers, capital, caveat, counts, headline
 from laboratory.report.comparison import Compared
+from laboratory.report.digits import number
 from laboratory.study import description
 from laboratory.study.description import STUDIES, TRIAL_SEEDS, Study
+from laboratory.study.measures import BLOCKS
 from laboratory.study.results import FILE, Results, read
 from training.checkpoints import write_atomically
 from training.errors import Refused
@@ -150,17 +152,34 @@ def _rates(study: Study, rates: dict[str, float]) -> str:
     )
 
 
+def _sampled(compared: Compared) -> str:
+    """What the intervals are over."""
+    by_block = [figure for figure in compared.noisy if compared.by_block(figure.name)]
+    if not by_block:
+        return (
+            "The intervals are over seeds alone: another text would move the differences as well."
+        )
+    words = " and ".join(figure.words for figure in by_block)
+    return (
+        f"The intervals of {words} are over seeds and text: each run's losses are stored for {BLOCKS} blocks "
+        "of the validation split, and seeds and blocks count as two crossed samples, of other seeds and of "
+        "other texts like this one."
+    )
+
+
 def _numbers(compared: Compared) -> Iterator[str]:
     study = compared.study
     yield "## Numbers"
     yield (
-        "Mean ± standard deviation over the seeds. Differences are paired by seed, with the 95% t interval "
-        "of their mean; **bold** differences are claimed. The intervals are over seeds alone: another text "
-        "would move the differences as well."
+        "Mean ± standard deviation over the seeds. Differences are paired by seed, with the 95% interval of "
+        f"their mean; **bold** differences are claimed. {_sampled(compared)}"
         if compared.compares
         else "Mean ± standard deviation over the seeds."
     )
     yield from counts(compared) if compared.compares else ()
+    if levels := compared.results.counted:
+        counted = ", ".join(f"{name} {number(level, 3)}" for name, level in levels.items())
+        yield f"For comparison, the loss of models that only count characters: {counted}."
     if rates := compared.results.rates:
         yield _rates(study, rates)
     if compared.results.trials:

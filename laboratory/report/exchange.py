@@ -6,10 +6,12 @@ import math
 import statistics
 from collections.abc import Iterator
 
+import numpy as np
+
 from laboratory.report.claims import SAME, UNTOLD, verdict
 from laboratory.report.comparison import Compared, Side, where
 from laboratory.report.digits import number, places, signed, significant
-from laboratory.report.statistics import compare, mean_interval
+from laboratory.report.statistics import mean_of
 from laboratory.report.tables import lines
 from laboratory.study.description import Figure, Point
 
@@ -31,9 +33,7 @@ def paragraphs(compared: Compared) -> Iterator[str]:
     rates = []
     rows = []
     for point in study.points:
-        worth = compare(
-            *(compared.values(figure.name, v, point) for v in (study.twice, study.baseline))
-        )
+        worth = compared.against(figure.name, study.twice, study.baseline, point)
         if worth is None or not worth.high < 0:
             continue  # it was not run, or twice the steps are not better
         digits = places(worth.high - worth.mean, figure.digits)
@@ -74,40 +74,40 @@ def _row(compared: Compared, figure: Figure, side: Side, worth: float) -> list[s
     """A variant's name, what its difference is worth, what it costs, and its difference at equal time."""
     study = compared.study
     own, base, longer = (
-        compared.values(figure.name, variant, side.point)
+        compared.blocks(figure.name, variant, side.point)
         for variant in (side.variant, study.baseline, study.twice)
     )
-    ratio = _ratio(compared, side.variant, side.point)
-    equal = [
-        own[seed] - base[seed] - (longer[seed] - base[seed]) * math.log2(ratio)
-        for seed in own.keys() & base.keys() & longer.keys()
-    ]
-    mean, low, high = mean_interval(equal)
-    digits = places((high - low) / 2, figure.digits)
-    texts = [signed(value, digits) for value in (mean, low, high)]
     assert side.against is not None
     steps = 2 ** (side.against.mean / worth)
-    worth_in_steps = significant(steps) if steps >= 0.5 else "below 0.5"
-    return [
-        _name(side),
-        worth_in_steps,
-        significant(ratio, 3),
-        f"{texts[0]} ({texts[1]} to {texts[2]})",
-    ]
+    cells = [_name(side), significant(steps) if steps >= 0.5 else "below 0.5"]
+    ratio = _ratio(compared, side.variant, side.point)
+    if math.isnan(ratio):
+        return [*cells, "not measured", "—"]
+    equal = mean_of(
+        [
+            np.subtract(own[seed], base[seed])
+            - np.subtract(longer[seed], base[seed]) * math.log2(ratio)
+            for seed in own.keys() & base.keys() & longer.keys()
+        ]
+    )
+    mean, (low, high) = equal.value, equal.interval
+    digits = places((high - low) / 2, figure.digits)
+    texts = [signed(value, digits) for value in (mean, low, high)]
+    return [*cells, significant(ratio, 3), f"{texts[0]} ({texts[1]} to {texts[2]})"]
 
 
 def _ratio(compared: Compared, variant: str, point: Point) -> float:
     """How many times as long as the baseline a variant was trained; the median over the seeds.
 
-    In seconds of a core on the CPU; by the clock on a GPU, and where one of the two lacks seconds of a core.
+    In core-seconds on the CPU, and NaN where one of the two lacks them: a shared machine's clock measures its
+    other processes as well. By the clock on a GPU.
     """
     own, base = (
         {run.seed: run.timed for run in compared.runs(name, point)}
         for name in (variant, compared.study.baseline)
     )
-    is_timed = all("step_core_seconds" in timings for timings in (*own.values(), *base.values()))
     key, times = "seconds", 1.0
-    if is_timed and compared.results.provenance["device"] == "cpu":
+    if compared.results.provenance["device"] == "cpu":
         steps = {
             cell.variant: cell.settings.steps
             for cell in compared.study.cells
@@ -118,4 +118,4 @@ def _ratio(compared: Compared, variant: str, point: Point) -> float:
     ratios = [
         times * own[seed].get(key, math.nan) / base[seed].get(key, math.nan) for seed in shared
     ]
-    return statistics.median(ratios) if ratios else math.nan
+    return statistics.median(ratios)

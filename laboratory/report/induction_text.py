@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from laboratory.report.claims import difference
 from laboratory.report.digits import number, signed
-from laboratory.report.statistics import Comparison, compare, holm, mean_interval, spread
+from laboratory.report.statistics import Comparison, compare, holm, mean_of, spread
 from laboratory.report.tables import lines
 from laboratory.study.description import Figure
 from laboratory.study.induction import FORMED, ranked, strongest
@@ -78,7 +78,7 @@ def _told(cells: Sequence[CellResult]) -> Iterator[str]:
         f"{name}: at the end the loss on a segment's first occurrence is {_values('first', cells)} nats per "
         f"symbol, and {_values('again', cells)} where it repeats (chance: {math.log(SYMBOLS):.2f})."
     )
-    _, low, high = mean_interval([cell.figures["in_context"] for cell in cells])
+    low, high = mean_of([cell.figures["in_context"] for cell in cells]).interval
     if not formed and seeds > 1 and high < 0:
         yield (
             f"{name}: so the context helps without an induction head as well, by {-high:.2f} to {-low:.2f} "

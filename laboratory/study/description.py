@@ -52,7 +52,7 @@ MIN_SEEDS = 3  # fewer cannot separate anything
 KEYS = {
     *("question", "task", "settings", "recipe", "baseline", "variants", "grid", "leave_out"),
     *("equal", "held", "answer", "caveat", "learning_rates", "measures", "figures", "pictures"),
-    *("seeds", "why", "twice", "pairs"),
+    *("seeds", "why", "twice", "pairs", "later"),
 }
 COMPUTES = (
     *("task", "settings", "recipe", "variants", "grid", "leave_out", "measures", "learning_rates"),
@@ -143,7 +143,9 @@ class Study:
     twice: str
     """The variant that is the baseline with twice the steps, and is not compared; may be empty."""
     pairs: dict[str, str]
-    """Variants that are compared with another one than the baseline as well."""
+    """Variants that are compared with a different one than the baseline as well."""
+    later: dict[str, str]
+    """More such pairs, chosen after the results were known."""
     points: tuple[Point, ...]
     seeds: tuple[int, ...]
     figures: tuple[Figure, ...]
@@ -283,9 +285,7 @@ def _of(entries: Any, name: str, least: int) -> Study:
     if twice:
         variants = {**variants, twice: _twice(entries, twice)}
         entries = {**entries, "variants": variants}
-    pairs: dict[str, str] = _mapping(entries.get("pairs", {}), "pairs")
-    for variant in itertools.chain(*pairs.items()):
-        _among(variant, "pairs", variants)
+    pairs, later = (_pairs(entries, key, variants) for key in ("pairs", "later"))
     _among(entries["equal"], "equal", EQUAL)
     _among(entries["task"], "task", (*TASKS, REPEATS))
     figures = tuple(_figures(entries.get("figures", {})))
@@ -302,6 +302,7 @@ def _of(entries: Any, name: str, least: int) -> Study:
         variants=tuple(variants),
         twice=twice,
         pairs=pairs,
+        later=later,
         points=tuple(point for point in points if any(dict(c.point) == point for c in cells)),
         seeds=seeds,
         figures=figures,
@@ -313,6 +314,13 @@ def _of(entries: Any, name: str, least: int) -> Study:
         computes={key: entries.get(key) for key in COMPUTES},
         cells=cells,
     )
+
+
+def _pairs(entries: Mapping[str, Any], key: str, variants: Iterable[str]) -> dict[str, str]:
+    pairs: dict[str, str] = _mapping(entries.get(key, {}), key)
+    for variant in itertools.chain(*pairs.items()):
+        _among(variant, key, variants)
+    return pairs
 
 
 def _twice(entries: Mapping[str, Any], name: str) -> dict[str, Any]:

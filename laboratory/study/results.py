@@ -35,10 +35,10 @@ class CellResult:
     """Seconds, tokens a second, bytes at the peak: others on every run."""
     curve: list[tuple[int, float]] = field(default_factory=list)
     """Step and validation loss."""
-    blocks: dict[str, list[float]] = field(default_factory=dict)
-    """Losses by the block of the validation split, where a figure is their mean."""
     extra: dict[str, Any] = field(default_factory=dict)
     """What one analysis needs, as plain JSON."""
+    blocks: dict[str, list[float]] = field(default_factory=dict)
+    """Losses by the block of the validation split, where a figure is their mean."""
 
     @property
     def key(self) -> str:

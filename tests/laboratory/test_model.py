@@ -34,6 +34,11 @@ RECIPES = {
     "gelu": {"activation": "gelu"},
     "gelu by tanh": {"activation": "gelu_tanh"},
     "mish": {"activation": "mish"},
+    "swish": {"activation": "swish"},
+    "geglu": {"activation": "geglu"},
+    "bilinear": {"activation": "bilinear"},
+    "no final norm": {"final_norm": "none"},
+    "a final norm alone": {"normalized_by": "none", "final_norm": "layer"},
     "swiglu": SWIGLU,
     "learned": {"positions": "learned"},
     "t5": {"positions": "t5"},
@@ -194,6 +199,29 @@ def test_matrices_start_as_the_known_model_s_do(norm):
         if parameter.dim() == 2:
             other = theirs[name.replace("blocks", "decoder.layers")]
             assert parameter.std().item() == pytest.approx(other.std().item(), rel=0.1), name
+
+
+@pytest.mark.parametrize("other", [SWIGLU, {"positions": "t5"}, {**SWIGLU, "experts": 4}])
+def test_variants_share_their_initial_weights(other):
+    weights, others = made().state_dict(), made(other).state_dict()
+    shared = [name for name in weights.keys() & others.keys() if weights[name].ndim > 1]
+    assert "blocks.1.self_attn.w_q.weight" in shared and "generator.proj.weight" in shared
+    assert all(torch.equal(weights[name], others[name]) for name in shared)
+    assert not torch.equal(weights["blocks.0.self_attn.w_q.weight"], weights[shared_name(1)])
+    different = build(Recipe(), sizes(seed=1), ALONE).double().state_dict()
+    assert not torch.equal(different[shared_name(1)], weights[shared_name(1)])
+
+
+def shared_name(layer):
+    return f"blocks.{layer}.self_attn.w_q.weight"
+
+
+@pytest.mark.parametrize(("activation", "gate"), [("geglu", nn.GELU()), ("bilinear", None)])
+def test_a_gate_is_multiplied_into_the_other_projection(activation, gate):
+    network = made({"activation": activation}).blocks[0].feed_forward
+    x = torch.randn(3, 5, network.w_up.in_features, dtype=torch.float64)
+    opened = gate(network.w_gate(x)) if gate else network.w_gate(x)
+    torch.testing.assert_close(network(x), network.w_down(opened * network.w_up(x)))
 
 
 def test_layers_can_be_recomputed():

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import yaml
 
@@ -151,6 +152,24 @@ def test_a_claimed_difference_within_the_margin_says_so() -> None:
     assert "`deep` by 0.0011 (0.0009 to 0.0013, within the margin)" in document.report(
         study, results(study, change)
     )
+
+
+def test_intervals_are_over_seeds_and_text_where_losses_have_blocks() -> None:
+    study = simple()
+    plain = results(study)
+    text = np.random.default_rng(0).normal(0, 0.5, 100)  # what the text does to `wide` alone
+
+    def blocks(cell: CellResult) -> dict[str, list[float]]:
+        moved = cell.figures["loss"] + (text - text.mean() if cell.variant == "wide" else 0 * text)
+        return {"loss": moved.tolist()}
+
+    cells = [dataclasses.replace(cell, blocks=blocks(cell)) for cell in plain.cells]
+    report = document.report(study, dataclasses.replace(plain, cells=cells))
+    assert "The intervals of loss are over seeds and text" in report
+    assert "- `wide`: open: −0.10 (−0.20 to 0.00)." in report
+    assert "`wide` 0.15 (no number of seeds)" in report
+    few = dataclasses.replace(plain, cells=[plain.cells[0], *cells[1:]])
+    assert "over seeds alone" in document.report(study, few)
 
 
 def test_the_headline_carries_units_rates_seeds_and_the_caveat() -> None:
@@ -566,7 +585,7 @@ def test_seconds_of_a_core_are_not_compared_with_the_clock() -> None:
         for cell in timed_results.cells
     ]
     text = document.report(study, dataclasses.replace(timed_results, cells=cells))
-    assert "| `wide` | 1.4 | 2.00 |" in text
+    assert "| `wide` | 1.4 | not measured | — |" in text
 
 
 def test_without_twice_the_steps_their_worth_is_said_to_be_unmeasured() -> None:

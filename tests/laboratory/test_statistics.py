@@ -9,13 +9,20 @@ from scipy import stats
 from laboratory.report.statistics import (
     MIN_SEEDS,
     Comparison,
+    Mean,
     compare,
     holm,
-    mean_interval,
+    mean_of,
     spread,
 )
 
 NAN = math.nan
+
+
+def spreading(deviation: float, seeds: int, text_variance: float = 0.0) -> Comparison:
+    """A comparison without a difference whose seeds have this standard deviation."""
+    over = Mean(0.0, deviation, text_variance, seeds - 1, seeds)
+    return Comparison(seeds, 0.0, *over.interval, 1.0, over)
 
 
 def by_seed(*values: float) -> dict[int, float]:
@@ -28,18 +35,16 @@ def by_seed(*values: float) -> dict[int, float]:
 @pytest.mark.parametrize(("seeds", "tests"), [(8, 1), (8, 7), (20, 3)])
 def test_a_detectable_difference_is_claimed_four_times_in_five(seeds: int, tests: int) -> None:
     """By the noncentral t distribution, which the product approximates."""
-    low, high = stats.t.interval(0.95, seeds - 1, 0, 0.03 / math.sqrt(seeds))
-    comparison = Comparison(seeds, 0.0, low, high, 1.0)
-    assert comparison.deviation == pytest.approx(0.03)
-    shift = comparison.detectable(tests) / comparison.deviation * math.sqrt(seeds)
+    comparison = spreading(0.03, seeds)
+    shift = comparison.detectable(tests) / 0.03 * math.sqrt(seeds)
     power = stats.nct.sf(stats.t.ppf(1 - 0.025 / tests, seeds - 1), seeds - 1, shift)
     assert power == pytest.approx(0.8, abs=0.03)
 
 
 @pytest.mark.parametrize("margin", [0.01, 0.02])
 def test_so_many_seeds_bound_a_difference_of_0_four_times_in_five(margin: float) -> None:
-    low, high = stats.t.interval(0.95, 7, 0, 0.03 / math.sqrt(8))
-    seeds = Comparison(8, 0.0, low, high, 1.0).seeds_to_bound(margin)
+    seeds = spreading(0.03, 8).seeds_to_bound(margin)
+    assert seeds is not None
     samples = np.random.default_rng(0).normal(0, 0.03, (4000, seeds))
     half = stats.t.ppf(0.975, seeds - 1) * samples.std(1, ddof=1) / math.sqrt(seeds)
     assert (abs(samples.mean(1)) + half <= margin).mean() == pytest.approx(0.8, abs=0.06)
@@ -166,7 +171,56 @@ def test_without_a_shared_seed_there_is_no_comparison() -> None:
 def test_the_interval_of_a_mean_is_scipys() -> None:
     values = [3.1, 2.9, 3.7, 3.3]
     expected = stats.ttest_1samp(values, 0).confidence_interval(0.95)
-    assert mean_interval(values)[1:] == pytest.approx((expected.low, expected.high))
+    assert mean_of(values).interval == pytest.approx((expected.low, expected.high))
+
+
+# --- Seeds and text -------------------------------------------------------------------------------
+
+
+def crossed(draw: np.random.Generator, seeds: float, text: float, pairs: float) -> np.ndarray:
+    """Differences of 8 seeds on 100 blocks, with these standard deviations of the effects."""
+    effects = (
+        draw.normal(0, seeds, (8, 1)),
+        draw.normal(0, text, 100),
+        draw.normal(0, pairs, (8, 100)),
+    )
+    return effects[0] + effects[1] + effects[2]
+
+
+@pytest.mark.parametrize(("seeds", "text"), [(0.01, 0.0), (0.01, 0.1), (0.01, 0.3), (0.0, 0.1)])
+def test_an_interval_over_seeds_and_text_covers_0_nineteen_times_in_twenty(
+    seeds: float, text: float
+) -> None:
+    draw = np.random.default_rng(0)
+    means = [mean_of(crossed(draw, seeds, text, 0.05)) for _ in range(600)]
+    covered = np.mean([mean.interval[0] <= 0 <= mean.interval[1] for mean in means])
+    assert covered == pytest.approx(0.95, abs=0.035)
+
+
+def test_an_interval_over_seeds_alone_forgets_the_text() -> None:
+    draw = np.random.default_rng(0)
+    means = [mean_of(crossed(draw, 0.01, 0.3, 0.05).mean(1)) for _ in range(200)]
+    assert np.mean([mean.interval[0] <= 0 <= mean.interval[1] for mean in means]) < 0.5
+
+
+def test_the_error_is_that_of_a_bootstrap_of_seeds_and_blocks() -> None:
+    values = crossed(np.random.default_rng(2), 0.05, 0.3, 0.01)
+    again = stats.bootstrap(
+        (np.arange(8), np.arange(100)),
+        lambda rows, blocks, axis: values[rows[..., :, None], blocks[..., None, :]].mean((-2, -1)),
+        paired=False,
+        n_resamples=4000,
+        rng=np.random.default_rng(0),
+    )
+    narrow = math.sqrt(7 / 8)  # a bootstrap divides by n where the seeds' variance has n − 1
+    of_seeds, of_text = mean_of(values).deviation / math.sqrt(8), mean_of(values).text_variance
+    expected = math.hypot(of_seeds * narrow, math.sqrt(of_text))
+    assert again.standard_error == pytest.approx(expected, rel=0.05)
+
+
+def test_where_the_text_moves_a_difference_by_more_no_number_of_seeds_bounds_it() -> None:
+    assert spreading(0.01, 8, text_variance=1e-8).seeds_to_bound(0.01) is not None
+    assert spreading(0.01, 8, text_variance=1e-4).seeds_to_bound(0.01) is None
 
 
 # --- Several comparisons --------------------------------------------------------------------------

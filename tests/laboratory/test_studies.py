@@ -152,6 +152,49 @@ def test_pictures_are_held_to_their_words_and_lines(line: str, alike: bool, tmp_
         assert_drawn_alike(drawn_file, shipped)
 
 
+def numbers(text: str) -> list[str]:
+    return re.findall(r"(?<![\w.])\d+\.\d+", text)
+
+
+def unsupported(reading: str, report: str) -> list[str]:
+    """The numbers of a reading that no number of the report rounds to; those of cited papers excepted."""
+    known = numbers(report)
+    missing = []
+    for paragraph in reading.split("\n\n"):
+        flat = " ".join(paragraph.split())
+        for sentence in re.split(r"(?<=[.:?])\s+(?=[A-Z`*])", flat):
+            if not paragraph.startswith("**Expected") and not re.search(
+                r"\b20\d\d\b|Shazeer", sentence
+            ):
+                missing += [
+                    number
+                    for number in numbers(sentence)
+                    if not any(is_rounded(number, finer) for finer in known)
+                ]
+    return missing
+
+
+def is_rounded(number: str, finer: str) -> bool:
+    """Whether a number is a finer one, or that one rounded; a tie may go either way."""
+    unit = 10.0 ** -len(number.partition(".")[2])
+    return len(finer) >= len(number) and abs(float(number) - float(finer)) <= unit / 2 + 1e-9
+
+
+@each_shipped
+def test_a_reading_and_an_answer_cite_numbers_of_the_report(name: str) -> None:
+    folder = description.STUDIES / name
+    report, reading = ((folder / file).read_text() for file in ("report.md", "reading.md"))
+    answer = description.read(name).answer
+    below = report.replace(" ".join(answer.split()), "")  # the report begins with the answer
+    assert not unsupported(f"{reading}\n\n{answer}", below)
+
+
+def test_a_number_that_no_table_has_is_found() -> None:
+    report = "| `muon` | −0.087 (−0.100 to −0.075) |"
+    assert not unsupported("Better by 0.087 (0.09, 0.1). Liu et al. 2025 find 0.5.", report)
+    assert unsupported("Better by 0.087, at 0.0871 and 0.06.", report) == ["0.0871", "0.06"]
+
+
 @pytest.mark.slow
 def test_the_page_of_all_is_what_the_results_give() -> None:
     page = (description.STUDIES / "README.md").read_text(encoding="utf-8")

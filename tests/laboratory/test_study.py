@@ -41,6 +41,19 @@ def test_every_variant_at_every_point_with_every_seed() -> None:
     assert (cell.settings.d_ff, cell.settings.d_model) == (32, 8)
 
 
+def test_multiples_of_the_best_rate_are_run_at_the_rate_that_the_place_has_chosen() -> None:
+    grid = {"layers": [1, 2], "times_rate": [1, 8]}
+    study = of(changed(grid=grid, learning_rates=[1, 2]))
+    tried = {(trial.tuned_at, trial.settings.factor) for trial in study.trials}
+    places = {f"{variant},layers={layers}" for variant in study.variants for layers in (1, 2)}
+    assert tried == {(place, factor) for place in places for factor in (1.0, 2.0)}
+    tuned = study.at(dict.fromkeys(places, 2.0))
+    assert {(cell.point[1][1], cell.settings.factor) for cell in tuned.cells} == {
+        (1, 2.0),
+        (8, 16.0),
+    }
+
+
 def test_what_is_left_out() -> None:
     study = of(
         changed(grid={"layers": [1, 2]}, leave_out=[{"variant": "wide", "layers": 2}, {"seed": 2}])
