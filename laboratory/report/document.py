@@ -125,10 +125,7 @@ def _size(study: Study) -> str:
     """The models' size and the runs' length, each as a range where they differ in it."""
     used = [cell.settings for cell in study.cells]
     words = {"layers": "layers", "d_model": "width", "steps": "steps"}
-    if study.cells[0].task == "translation":
-        words |= {"batch_tokens": "tokens per batch"}
-    else:
-        words |= {"context": "context", "batch": "sequences per batch"}
+    words |= {"context": "context", "batch": "sequences per batch"}
 
     def told(key: str) -> str:
         values = sorted({getattr(settings, key) for settings in used})

@@ -27,7 +27,7 @@ from laboratory.report.style import (
     looks,
     plain,
 )
-from laboratory.study.description import Picture, Point, place_of
+from laboratory.study.description import TIMES_RATE, Picture, Point, place_of
 
 ROW = 0.29  # inches of a variant, where each has a row
 PANEL = 2.3  # inches: the height of a panel
@@ -43,29 +43,6 @@ SOFT = "#f2ecd8"  # the margin within which a difference is too small to matter
 # --- Kinds ----------------------------------------------------------------------------------------
 
 
-def dots(compared: Compared, picture: Picture) -> Figure:
-    """A row for each variant: each seed a dot, the mean a stroke; a panel for each point."""
-    study, styles = compared.study, looks(compared.study.variants, compared.study.baseline)
-    figure, panels = _rows(compared, len(styles))
-    for plot, point in zip(panels, study.points, strict=True):
-        base = compared.side(picture.y, study.baseline, point).spread
-        if base is not None and not base.diverged:
-            plot.axvline(base.mean, color=QUIET, linewidth=1, linestyle=":")
-        for row, (variant, look) in enumerate(styles.items()):
-            values = list(compared.values(picture.y, variant, point).values())
-            _dots(plot, values, row, look)
-            spread = compared.side(picture.y, variant, point).spread
-            if spread is None or spread.diverged:
-                continue
-            plot.plot([spread.low, spread.high], [row, row], color=look.color, linewidth=1)
-            plot.vlines(spread.mean, row - 0.32, row + 0.32, INK, linewidth=1.6)
-        _named(plot, list(styles), where(point))
-        _scale(plot, "x", picture, compared)
-    _below(panels[-1], words_of(compared, picture.y))
-    _finish(figure, compared, picture, {})
-    return figure
-
-
 def differences(compared: Compared, picture: Picture) -> Figure:
     """A row for each variant but the baseline: its difference from the baseline in each seed a dot, the 95%
     interval of the mean a bar, thick where it is claimed; the margin a band."""
@@ -77,8 +54,9 @@ def differences(compared: Compared, picture: Picture) -> Figure:
     sides = [
         each for each in compared.sides(picture.y) if each.against and not each.against.diverged
     ]
-    reaches = [max(-side.against.low, side.against.high) for side in sides if side.against]
-    end = 1.1 * max(1.5 * measure.margin, *filter(math.isfinite, reaches), 1e-9)
+    ends = [end for side in sides if side.against for end in (side.against.low, side.against.high)]
+    ends = [*filter(math.isfinite, ends), 1.5 * measure.margin, -1.5 * measure.margin, 1e-9]
+    low, high = min(ends), max(ends)
     for plot, point in zip(panels, study.points, strict=True):
         plot.axvspan(-measure.margin, measure.margin, color=SOFT, linewidth=0)
         plot.axvline(0, color=QUIET, linewidth=1, linestyle=":")
@@ -87,7 +65,7 @@ def differences(compared: Compared, picture: Picture) -> Figure:
                 row = list(styles).index(side.variant)
                 _difference(plot, compared, picture.y, side, row, styles[side.variant])
         _named(plot, list(styles), where(point))
-        plot.set_xlim(-end, end)
+        plot.set_xlim(low - 0.05 * (high - low), high + 0.05 * (high - low))
         plot.xaxis.set_major_locator(MaxNLocator(6))
         plain(plot, "x")
     _below(panels[-1], f"{measure.label}: difference from {study.baseline}")
@@ -117,7 +95,7 @@ def against(compared: Compared, picture: Picture) -> Figure:
             logarithmic(plot, "x", values)
         plot.xaxis.set_major_locator(FixedLocator(values))
         plain(plot, "x")
-        _scale(plot, "y", picture, compared)
+        _scale(plot, picture, compared)
     _below(panels[-1], words_of(compared, picture.x))
     _finish(figure, compared, picture, styles)
     return figure
@@ -144,7 +122,7 @@ def curves(compared: Compared, picture: Picture) -> Figure:
         plain(plot, "x")
         if picture.logx:
             logarithmic(plot, "x")
-        _scale(plot, "y", picture, compared)
+        _scale(plot, picture, compared)
         plot.set_xlabel("step" if plot in panels[-beside:] else "")
     unit = next((candidate.unit for candidate in study.figures if candidate.name == picture.y), "")
     _finish(figure, compared, picture, styles, f"validation loss{f' in {unit}' if unit else ''}")
@@ -170,7 +148,7 @@ def scatter(compared: Compared, picture: Picture) -> Figure:
         else:
             plot.xaxis.set_major_locator(MaxNLocator(6))
             plain(plot, "x")
-        _scale(plot, "y", picture, compared)
+        _scale(plot, picture, compared)
     _below(panels[-1], words_of(compared, picture.x))
     _finish(figure, compared, picture, styles, line=False)
     return figure
@@ -201,7 +179,7 @@ def lengths(compared: Compared, picture: Picture) -> Figure:
         if ends:
             logarithmic(plot, "x", [float(end) for end in ends])
         plot.yaxis.set_major_locator(MaxNLocator(6))
-        levels(plot, "y", compared.results.counted)
+        levels(plot, compared.results.counted)
     _below(panels[-1], LENGTHS.get(picture.y, picture.y).removeprefix("the "))
     legend(figure, styles)
     figure.supylabel("loss in nats per character", fontsize=10.5)
@@ -212,13 +190,12 @@ def rates(compared: Compared) -> Figure:
     """Loss of the trial runs over the factor of the learning rate: each trial a dot, a line through the
     means, the chosen one large; a panel for each point."""
     study, tried = compared.study, compared.results.trials
-    tested = {
-        v for v in study.variants if any(place_of(v, point) in tried for point in study.points)
-    }
+    points = unique({k: v for k, v in point.items() if k != TIMES_RATE} for point in study.points)
+    tested = {v for v in study.variants if any(place_of(v, point) in tried for point in points)}
     styles = {v: look for v, look in looks(study.variants, study.baseline).items() if v in tested}
-    beside = 2 if len(study.points) > 2 else 1
-    figure, panels = _grid(len(study.points), PANEL, _legend_rows(compared), beside)
-    for plot, point in zip(panels, study.points, strict=True):
+    beside = 2 if len(points) > 2 else 1
+    figure, panels = _grid(len(points), PANEL, _legend_rows(compared), beside)
+    for plot, point in zip(panels, points, strict=True):
         for variant, look in styles.items():
             by = tried.get(place_of(variant, point), {})
             means = {rate: statistics.fmean(losses) for rate, losses in sorted(by.items())}
@@ -241,7 +218,6 @@ def rates(compared: Compared) -> Figure:
 
 KINDS: dict[str, Callable[[Compared, Picture], Figure]] = {
     "against": against,
-    "dots": dots,
     "differences": differences,
     "curves": curves,
     "scatter": scatter,
@@ -354,36 +330,27 @@ def _legend_rows(compared: Compared) -> int:
     return math.ceil(len(compared.study.variants) / columns(compared.study.variants))
 
 
-def _scale(plot: Axes, axis: str, picture: Picture, compared: Compared) -> None:
-    """The axis of the picture's figure, with its levels."""
-    (plot.yaxis if axis == "y" else plot.xaxis).set_major_locator(MaxNLocator(6))
-    plain(plot, axis)
+def _scale(plot: Axes, picture: Picture, compared: Compared) -> None:
+    """The vertical axis of the picture's figure, with its levels."""
+    plot.yaxis.set_major_locator(MaxNLocator(6))
+    plain(plot, "y")
     matching = [candidate for candidate in compared.study.figures if candidate.name == picture.y]
     if matching and matching[0].unit == "nats per character":
-        levels(plot, axis, compared.results.counted)
+        levels(plot, compared.results.counted)
 
 
-def levels(plot: Axes, axis: str, counted: dict[str, float]) -> None:
-    """The losses that counting gives: bigrams as a line, and unigrams too where they are not far beyond."""
-    if not counted:
-        return
-    bigram, unigram = counted["bigram"], counted["unigram"]
-    low, high = plot.get_ylim() if axis == "y" else plot.get_xlim()
-    low, high = min(low, bigram - 0.04 * (high - low)), max(high, bigram + 0.08 * (high - low))
-    (plot.set_ylim if axis == "y" else plot.set_xlim)(low, high)
-    words = {bigram: "bigram", unigram: "unigram"}
-    if unigram > high:
-        arrow = "↑" if axis == "y" else "→"
-        words = {bigram: f"bigram {bigram:.2f} (unigram {unigram:.2f} {arrow})"}
-    for value, label in words.items():
-        (plot.axhline if axis == "y" else plot.axvline)(value, color=INK, lw=0.9, ls=(0, (2, 2)))
-        if axis == "y":
-            position, over = (0.7, value), plot.get_yaxis_transform()
-        else:
-            position, over = (value, 1.01), plot.get_xaxis_transform()
-        white = {"facecolor": "white", "alpha": 0.8, "pad": 0.4, "linewidth": 0}
-        style: dict[str, Any] = {"fontsize": 8.5, "color": INK, "bbox": white}
-        plot.text(*position, label, transform=over, ha="right", va="bottom", **style)
+def levels(plot: Axes, counted: dict[str, float]) -> None:
+    """The losses that counting gives: a line each, or, beyond the axis, words at its end."""
+    low, high = plot.get_ylim()
+    white = {"facecolor": "white", "alpha": 0.8, "pad": 0.4, "linewidth": 0}
+    style: dict[str, Any] = {"fontsize": 8.5, "color": INK, "bbox": white, "ha": "right"}
+    over = plot.get_yaxis_transform()
+    for name, loss in counted.items():
+        if low < loss < high:
+            plot.axhline(loss, color=INK, lw=0.9, ls=(0, (2, 2)))
+            plot.text(0.7, loss, name, transform=over, va="bottom", **style)
+    if beyond := [f"{name} {loss:.2f}" for name, loss in counted.items() if loss > high]:
+        plot.text(0.99, high, f"↑ {', '.join(beyond)}", transform=over, va="top", **style)
 
 
 def _below(plot: Axes, words: str) -> None:

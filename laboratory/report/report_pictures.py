@@ -67,11 +67,11 @@ def _file(picture: Picture) -> str:
 def _words(study: Study, picture: Picture) -> str:
     words = {figure.name: figure.label for figure in study.figures}
     y, x = (words.get(name, name.replace("_", " ")) for name in (picture.y, picture.x))
+    part = ", on a part of the split" if study.cells[0].settings.validate_tokens else ""
     shown = {
         "against": f"{y} against {x}",
-        "dots": f"{y} of each seed, by variant",
         "differences": f"{y}: differences from {study.baseline} in each seed, with intervals",
-        "curves": "validation loss over the steps, on a part of the split",
+        "curves": f"validation loss over the steps{part}",
         "scatter": f"{y} against {x}, each seed a dot",
         "lengths": f"loss against {panels.LENGTHS.get(picture.y, picture.y)}",
     }[picture.kind]

@@ -56,19 +56,13 @@ class Experiment(Trainer):
         ]
 
     def build(self) -> Model:
-        """The model of the recipe; where a source is read, the paper's."""
-        languages = self.task.languages
-        self.model = (
-            super().build()
-            if languages.source
-            else build(self.cell.recipe, self.settings, languages)
-        )
+        """The model of the recipe."""
+        self.model = build(self.cell.recipe, self.settings, self.task.languages)
         return self.model
 
     def build_loss(self, model: Model) -> Objective:
         """Build the objective: the loss, with the auxiliary losses of experts and routers."""
-        kind = Objective if self.task.languages.source else ObjectiveWithAuxiliaryLoss
-        return kind(model, self.settings.smoothing)
+        return ObjectiveWithAuxiliaryLoss(model, self.settings.smoothing)
 
     def validate(self) -> float:
         """The loss as ever; where heads are studied, they are looked at as well."""

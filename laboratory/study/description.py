@@ -41,12 +41,12 @@ import yaml
 from laboratory.study.measures import MEASURES, TIMED
 from laboratory.study.model import Recipe
 from training.errors import Refused
-from training.settings import OF_LANGUAGE, TASKS, Settings, from_yaml
+from training.settings import OF_LANGUAGE, Settings, from_yaml
 
 STUDIES = Path(__file__).resolve().parents[1] / "studies"
 REPEATS = "repeats"
 EQUAL = ("parameters", "tokens", "compute", "time")
-KINDS = ("against", "dots", "differences", "curves", "scatter", "lengths")
+KINDS = ("against", "differences", "curves", "scatter", "lengths")
 BETTER = ("lower", "higher", "")
 MIN_SEEDS = 3  # fewer cannot separate anything
 KEYS = {
@@ -287,7 +287,7 @@ def _of(entries: Any, name: str, least: int) -> Study:
         entries = {**entries, "variants": variants}
     pairs, later = (_pairs(entries, key, variants) for key in ("pairs", "later"))
     _among(entries["equal"], "equal", EQUAL)
-    _among(entries["task"], "task", (*TASKS, REPEATS))
+    _among(entries["task"], "task", (*OF_LANGUAGE, REPEATS))
     figures = tuple(_figures(entries.get("figures", {})))
     seeds = _seeds(entries["seeds"])
     seeds += tuple(range(max(seeds) + 1, max(seeds) + 1 + least - len(seeds)))

@@ -17,12 +17,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-import implementation
 from laboratory.study.layers import TAPS, Convolved, Linear, PositionedAttention, Windowed
 from laboratory.study.timed import Figures, memory, speed
 from training.data.batches import Rows
 from training.data.tasks import Task
-from training.data.vocabulary import PAD
 from training.models.architectures import Model
 from training.settings import Settings
 from variants.mamba import Mamba
@@ -41,24 +39,12 @@ Measured = Mapping[str, float | Tensor]
 def predictions(
     model: Model, batches: list[Rows], device: torch.device
 ) -> Iterator[tuple[Tensor, Tensor]]:
-    """Log-probabilities `(N, V)` and targets `(N,)`, batch by batch, without padding.
-
-    They are computed in float32, whatever precision the model was trained in.
-    """
+    """Log-probabilities `(N, V)` and targets `(N,)`, batch by batch, in float32."""
     model.eval()
     with torch.no_grad():
         for rows in batches:
-            source, target = rows.to(device).source, rows.target.to(device)
-            if source is None:
-                states, labels = model(target[:, :-1]), target[:, 1:].flatten()
-                real = torch.ones_like(labels, dtype=torch.bool)
-            else:
-                batch = implementation.Batch(source, target, pad=PAD)
-                states = model(batch.src, batch.tgt, batch.src_mask, batch.tgt_mask)
-                labels = target[:, 1:].flatten()
-                real = labels != PAD
-            log_probs = model.generator(states).flatten(0, 1)
-            yield log_probs[real], labels[real]
+            target = rows.target.to(device)
+            yield model.generator(model(target[:, :-1])).flatten(0, 1), target[:, 1:].flatten()
 
 
 def _losses(model: Model, batches: list[Rows], device: torch.device) -> Tensor:

@@ -30,7 +30,6 @@ from laboratory.study.layers import (
 )
 from laboratory.study.recipe import GROUPS, Recipe
 from training.data.vocabulary import Languages
-from training.errors import Refused
 from training.settings import Settings
 from variants.activations import SwiGLU
 from variants.latent import QKNorm
@@ -106,16 +105,12 @@ def build(recipe: Recipe, settings: Settings, languages: Languages) -> Composed:
 
     Args:
         settings: its sizes, and where the norms are.
-        languages: its vocabularies; there is no source.
+        languages: its vocabularies.
 
     Raises:
-        Refused: a recipe that does not go with the sizes, or a source.
+        Refused: a recipe that does not go with the sizes.
     """
     recipe.check(settings)
-    if languages.source is not None:
-        raise Refused(
-            f"A recipe is for a language model, and the task {settings.task} has a source"
-        )
     model = Composed(recipe, settings, len(languages.target))
     for name, module in model.named_modules():
         tied = settings.tie and module is model.generator.proj

@@ -442,8 +442,3 @@ def test_recipes_that_are_none(recipe, words):
 def test_sizes_that_do_not_go_with_a_recipe(recipe, changes, words):
     with pytest.raises(Refused, match=words):
         made(recipe, **changes)
-
-
-def test_a_source_is_for_another_model():
-    with pytest.raises(Refused, match="has a source"):
-        build(Recipe(), small("copy"), Languages(WORDS, WORDS, None))

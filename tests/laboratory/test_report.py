@@ -48,7 +48,6 @@ ASKED: dict[str, Any] = {
     },
     "pictures": [
         {"kind": "against", "x": "warmup", "y": "loss", "logx": True},
-        {"kind": "dots", "y": "accuracy"},
         {"kind": "differences", "y": "loss"},
         {"kind": "curves", "y": "loss"},
         {"kind": "scatter", "x": "loss", "y": "accuracy"},
@@ -459,9 +458,10 @@ def test_pictures_are_text_on_white(tmp_path: Path) -> None:
 def test_what_is_not_drawn_is_named(tmp_path: Path) -> None:
     study = asked()
     files = drawn(study, results(study, diverge("wide", 2)), tmp_path)
-    for name in ("loss_against_warmup.svg", "accuracy_dots.svg", "accuracy_against_loss.svg"):
+    for name in ("loss_against_warmup.svg", "accuracy_against_loss.svg"):
         assert b"not drawn: wide" in files[name], name
-    assert b"not drawn" not in drawn(study, results(study), tmp_path / "whole")["accuracy_dots.svg"]
+    entire = drawn(study, results(study), tmp_path / "entire")
+    assert b"not drawn" not in entire["accuracy_against_loss.svg"]
 
 
 @pytest.mark.slow
