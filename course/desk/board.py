@@ -115,9 +115,7 @@ def _legend() -> Text:
 
 def _minutes(day: Day) -> str:
     """How long the day takes."""
-    spent = times(day)
-    names = "read + write" if spent.use is None else "read + write + use"
-    return f" ({spent.in_short} minutes: {names})"
+    return f" ({times(day).in_short} minutes: read + write + use)"
 
 
 def _next_steps(results: dict[int, DayResult]) -> list[RenderableType]:

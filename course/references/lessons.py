@@ -20,16 +20,10 @@ FOLDED = re.compile(
 )
 
 FURTHER, SOURCES = "## Further", "## Where to read on"
-TIME = re.compile(
-    r"^\*\*Time\.\*\* .*(?:; about (\d+) for the exercise\.$|, (\d+) to write, .*)", re.MULTILINE
-)
+TIME = re.compile(r"^\*\*Time\.\*\* .*, (\d+) to write, .*", re.MULTILINE)
 
-IN_ACTS = tuple(range(1, 51))
-"""The days whose lessons have three acts, until all fifty have them: the idea, write it, use it.
-
-The headings with which the second and the third begin are cells with these tags.
-"""
 WRITE, USE = ACTS = ("act-2", "act-3")
+"""The tags of the headings with which the second and the third act begin."""
 MAX_IDEA, MAX_READING = 25, 50  # minutes of the first act, and of the first and the third
 MAX_PREDICTIONS = 4
 
@@ -39,49 +33,43 @@ class Times:
     """How many minutes a lesson takes.
 
     Attributes:
-        read: the minutes of reading before the exercise; in a lesson without acts, of the whole lesson.
+        read: the minutes of reading before the exercise.
         write: the minutes of the exercise from trials, as in the lesson's first cell.
-        use: the minutes of the third act; None in a lesson without acts.
+        use: the minutes of the third act.
         further: the minutes for the sections at the end whose headings begin with "Further".
     """
 
     read: int
     write: int
-    use: int | None = None
+    use: int
     further: int = 0
 
     @property
     def in_short(self) -> str:
-        return "+".join(str(time) for time in (self.read, self.write, self.use) if time is not None)
+        return f"{self.read}+{self.write}+{self.use}"
 
     @property
     def reading(self) -> int:
         """The minutes of reading that the day needs."""
-        return self.read + (self.use or 0)
+        return self.read + self.use
 
     def __str__(self) -> str:
-        parts = f"{self.further} for the parts called *Further*"
-        if self.use is None:
-            more = f", and {parts}" if self.further else ""
-            return (
-                f"About {self.read} minutes of reading{more}; about {self.write} for the exercise."
-            )
-        more = f"; {parts.replace(' for', ' more for', 1)}" if self.further else ""
+        more = f"; {self.further} more for the parts called *Further*" if self.further else ""
         return f"About {self.read} minutes to read, {self.write} to write, {self.use} to use{more}."
 
 
 def times(day: Day) -> Times:
     """Return how long a day takes, to the next five minutes."""
-    read, use, further = (None if value is None else 5 * round(value / 5) for value in minutes(day))
+    read, use, further = (5 * round(value / 5) for value in minutes(day))
     match = TIME.search("".join(_cells(day)[0]["source"]))
-    return Times(read or 0, int(match[1] or match[2]) if match else 0, use, further or 0)
+    return Times(read, int(match[1]) if match else 0, use, further)
 
 
-def minutes(day: Day) -> tuple[float, float | None, float]:
+def minutes(day: Day) -> tuple[float, float, float]:
     """Return the minutes of the first act, of the third, and of the parts called Further: 150 words or 8
     visible lines of code a minute, 2 minutes for a prediction and 1.5 for a figure.
 
-    The second act, which is short, counts as part of the first. A lesson without acts has the first alone.
+    The second act, which is short, counts as part of the first.
     """
     spent = {"read": 0.0, "use": 0.0, "further": 0.0}
     for act, heading, cost in _sections(_cells(day)):
@@ -89,8 +77,7 @@ def minutes(day: Day) -> tuple[float, float | None, float]:
             spent["further"] += cost
         elif heading != SOURCES:
             spent["use" if act == USE else "read"] += cost
-    in_acts = day.number in IN_ACTS
-    return spent["read"], spent["use"] if in_acts else None, spent["further"]
+    return spent["read"], spent["use"], spent["further"]
 
 
 def _cells(day: Day) -> list[dict[str, Any]]:

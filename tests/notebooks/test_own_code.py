@@ -7,15 +7,14 @@ import nbformat
 import pytest
 from nbclient import NotebookClient
 
-from course.curriculum import BY_NUMBER, DAYS, YOURS
-from course.references.lessons import IN_ACTS
+from course.curriculum import DAYS, YOURS
 from course.references.text import definition_text, import_lines
 from tests.notebooks.kernels import PortlessKernelManager
 
 ANSWERS = [
-    pytest.param(BY_NUMBER[number], file, id=f"{number}-{file.stem}")
-    for number in IN_ACTS
-    for file in sorted(BY_NUMBER[number].accepted.glob("*.py"))
+    pytest.param(day, file, id=f"{day.number}-{file.stem}")
+    for day in DAYS
+    for file in sorted(day.accepted.glob("*.py"))
 ]
 
 
@@ -63,8 +62,7 @@ def test_a_lesson_holds_with_any_right_answer(day, file, tmp_path, monkeypatch):
 
 @pytest.mark.slow
 @pytest.mark.timeout(3600)
-@pytest.mark.parametrize("number", IN_ACTS)
-def test_a_lesson_goes_on_where_an_answer_raises(number, tmp_path, monkeypatch):
-    day = BY_NUMBER[number]
+@pytest.mark.parametrize("day", DAYS, ids=lambda day: day.stem)
+def test_a_lesson_goes_on_where_an_answer_raises(day, tmp_path, monkeypatch):
     (tmp_path / f"{day.stem}.py").write_text(raising(day), encoding="utf-8")
     assert "(OSError: half-way)" in printed_on(day, tmp_path, monkeypatch)
