@@ -58,8 +58,9 @@ def _load(answers: str, named: str, model: str) -> list[str]:
     path = Path(model)
     assembled = put_in(PUBLISHED[kind_of(path)], Path(answers), named)
     decoding = sys.modules["variants.kv_cache"]
-    if "GroupedQueryAttention" in assembled.own:
-        del sys.modules["variants.llama"].RotaryAttention.attend  # the kernel, in place of theirs
+    if {"GroupedQueryAttention", "attention"} & set(assembled.own):
+        # PyTorch's fused kernel; the inherited `attend` computes with the learner's parts.
+        del sys.modules["variants.llama"].RotaryAttention.attend
 
     class OwnGPT(decoding.CachedGPT):  # type: ignore[misc, name-defined]
         forward = GPT.forward  # a learner's takes no cache

@@ -76,16 +76,23 @@ def test_a_learners_part_is_what_speaks(file, answers):
     assert any(line.startswith("From the reference") and "LLaMA" in line for line in lines[1:])
 
 
-def test_a_learners_attention_attends(file, answers):
-    """What is called theirs runs: an `attend` that returns zeros changes what the model says."""
-    solve(answers, 31)
-    path = answers / f"{BY_NUMBER[31].stem}.py"
+@pytest.mark.parametrize(
+    ("number", "zeros"),
+    [
+        (8, "attention = lambda query, *rest: (0 * query, None)"),
+        (
+            31,
+            "GroupedQueryAttention.attend = lambda self, q, k, v: 0 * q.transpose(1, 2).flatten(2)",
+        ),
+    ],
+)
+def test_a_learners_attention_attends(file, answers, number, zeros):
+    """The learner's own attention runs: if it returns zeros, the model generates a different text."""
+    solve(answers, number)
+    path = answers / f"{BY_NUMBER[number].stem}.py"
     said = []
-    for mistake in (
-        "",
-        "\nGroupedQueryAttention.attend = lambda self, q, k, v: q.transpose(1, 2).flatten(2) * 0\n",
-    ):
-        path.write_text(path.read_text(encoding="utf-8") + mistake, encoding="utf-8")
+    for mistake in ("", zeros):
+        path.write_text(f"{path.read_text(encoding='utf-8')}\n{mistake}\n", encoding="utf-8")
         with runs.speaker(answers, file, lambda line: None) as speaker:
             said.append("".join(speaker.generate(PROMPT, 9, LIKELIEST)))
     assert (
