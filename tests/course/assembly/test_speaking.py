@@ -56,7 +56,9 @@ def test_solutions_say_what_the_reference_says(file, answers, tmp_path, kind):
         text = "".join(speaker.generate(PROMPT, 9, LIKELIEST))
     assert text == "".join(Pretrained.load(model, "cpu").generate(PROMPT, 9, LIKELIEST)) != ""
     names = {"sample", "distribution", "KVCache"} | (
-        {"LLaMA", "RMSNorm", "apply_rope"} if kind == "llama" else {"CachedSelfAttention", "GPT"}
+        {"LLaMA", "RMSNorm", "GroupedQueryAttention"}
+        if kind == "llama"
+        else {"CachedSelfAttention", "GPT"}
     )
     assert lines[0].startswith("Yours (") and names <= set(lines[0].split(": ")[1].split(", "))
 
