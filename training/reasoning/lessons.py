@@ -31,7 +31,8 @@ from training.reasoning.reasoner import (
     worked_out,
 )
 
-WEIGHTS = Path(__file__).with_name("base.safetensors")  # in float16, as those after a day
+# Stored in float16, as are those of days 46, 47 and 48.
+WEIGHTS = Path(__file__).with_name("base.safetensors")
 LONGEST = 22  # tokens of an answer
 world = Reasoner(
     Recipe(layers=1, d_ff=160, pretraining_rate=3e-3), parts_from(import_module), Path()
@@ -92,14 +93,15 @@ def sampled(
 
 def share_right(model: Any, chat_tokens: Callable[..., Any]) -> float:
     """Return the share of the 500 held-out questions that a model answers right at temperature 0."""
-    asked = prompts(chat_tokens, TEST)
-    text = world.parts.generate_cached(model, asked, LONGEST, 0.0)[:, asked.size(1) :]
-    return sum(map(reward, TEST, text.tolist())) / len(TEST)
+    return _share(model, prompts(chat_tokens, TEST))
 
 
 def share_continued(model: Any) -> float:
     """Return the share that a model answers right if the question begins like a text of pretraining."""
-    begun = torch.stack(list(world.prompts(plain=True).values()))
+    return _share(model, torch.stack(list(world.prompts(plain=True).values())))
+
+
+def _share(model: Any, begun: Tensor) -> float:
     text = world.parts.generate_cached(model, begun, LONGEST, 0.0)[:, begun.size(1) :]
     return sum(map(reward, TEST, text.tolist())) / len(TEST)
 
