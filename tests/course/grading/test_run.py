@@ -278,9 +278,14 @@ def test_another_week_grades_its_days_alone(tmp_path, monkeypatch):
     monkeypatch.setattr(job.Grader, "_day", counted)
     folder = tmp_path / "class" / "ann"
     folder.mkdir(parents=True)
-    write_answer(folder, DAYS[0])
     weeks = []
-    for numbers in ((1,), (1, 2), (1, 2)):
+    for numbers, written, mistake in (
+        ((1,), 1, ""),
+        ((1, 2), 2, ""),
+        ((1, 2), 2, ""),
+        ((1, 2), 1, "softmax = None"),
+    ):
+        write_answer(folder, DAYS[written - 1], mistake)
         days = [DAYS[number - 1] for number in numbers]
         plan = Plan(numbers, 5, "cpu", True, course_digest())
         source = Source("ann", (folder,), ("ann",))
@@ -290,16 +295,17 @@ def test_another_week_grades_its_days_alone(tmp_path, monkeypatch):
         job._grader.cache_clear()
         weeks.append(([day["status"] for day in result.days], list(ran)))
         ran.clear()
-        write_answer(folder, DAYS[1])
     assert weeks == [
         (["passed"], [1]),
         (["passed", "passed"], [2]),
         (["passed", "passed"], []),
+        (["error", "passed"], [1]),
     ]
 
 
-def write_answer(folder, day):
-    (folder / day.stub.name).write_text(read_answer(day.solution), encoding="utf-8")
+def write_answer(folder, day, mistake):
+    text = f"{read_answer(day.solution)}\n{mistake}\n"
+    (folder / day.stub.name).write_text(text, encoding="utf-8")
 
 
 def test_threads_of_one_process_take_turns(monkeypatch):
