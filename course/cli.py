@@ -192,7 +192,7 @@ def assemble(
     The transformer learns to copy, and the command succeeds if it copies every unseen sequence.
     The llama reads Shakespeare, is quantized and exported, and generates text.
     The reasoner learns to add: pretraining, instruction tuning, and reinforcement learning.
-    On two cores this takes a few minutes; the reasoner takes about ten.
+    On two cores, this takes a few minutes, and about ten for the reasoner.
     """
     from course.desk.progress import failing
 
