@@ -66,6 +66,7 @@ def test_said(project, answer, loose, name):
     done = project.course(*SAID[name])
     output = done.stdout + done.stderr
     output = re.sub(re.escape(str(project.root)) + "/", "", output)
+    output = re.sub(r"^Day \d+: .* …\n", "", output, flags=re.MULTILINE)  # only on a busy machine
     output = "\n".join(line.rstrip() for line in output.splitlines()) + "\n"
     file = GOLDEN / f"{name}.txt"
     if not file.exists():
