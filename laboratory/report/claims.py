@@ -5,10 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 
+import numpy as np
+
 from laboratory.report.comparison import Compared, Side, where
 from laboratory.report.digits import number, places, signed, significant
-from laboratory.report.statistics import Comparison, holm
-from laboratory.study.description import Figure, Study
+from laboratory.report.statistics import Comparison, compare, holm
+from laboratory.study.description import TIMES_RATE, Figure, Point, Study
 
 BETTER, WORSE = "better", "worse"  # claimed
 SAME = "the same in every seed"  # to the last digit: more than bounded
@@ -90,6 +92,8 @@ def answers(compared: Compared) -> Iterator[str]:
         yield "\n".join(_pairs(compared, judged[0], "chosen before", compared.study.pairs))
     if judged and compared.study.later:
         yield "\n".join(_pairs(compared, judged[0], "compared after", compared.study.later))
+    if judged and any(point.get(TIMES_RATE, 1) != 1 for point in compared.study.points):
+        yield "\n".join(_rises(compared, judged[0]))
     for figure in compared.exact:
         if figure.better and (sentence := _exact(compared, figure)):
             yield sentence
@@ -166,6 +170,35 @@ def _pairs(
         at = f" at {where(point)}" if point else ""
         suffix = f": {difference(figure, against)}" if against and not against.diverged else ""
         yield f"- `{first}` against `{second}`{at}: {verdict(figure, against)}{suffix}."
+
+
+def _rises(compared: Compared, figure: Figure) -> Iterator[str]:
+    """Whether a multiple of the best rate adds less to a variant's loss than to the baseline's."""
+    study = compared.study
+    faster = [point for point in study.points if point[TIMES_RATE] != 1]
+    pairs = [(variant, point) for point in faster for variant in study.rivals]
+    comparisons = holm([_rise(compared, figure, *pair) for pair in pairs])
+    yield (
+        f"{capital(figure.label)}: what a multiple of the best learning rate adds, against what it adds to "
+        f"that of `{study.baseline}`; corrected for their own number:"
+    )
+    yield ""
+    for (variant, point), rise in zip(pairs, comparisons, strict=True):
+        suffix = f": {difference(figure, rise)}" if rise and not rise.diverged else ""
+        yield f"- `{variant}` at {where(point)}: {verdict(figure, rise)}{suffix}."
+
+
+def _rise(compared: Compared, figure: Figure, variant: str, point: Point) -> Comparison | None:
+    own, base, own_best, base_best = (
+        compared.blocks(figure.name, which, at)
+        for at in (point, {**point, TIMES_RATE: 1})
+        for which in (variant, compared.study.baseline)
+    )
+    rises = (
+        {seed: np.subtract(fast[seed], best[seed]) for seed in fast.keys() & best.keys()}
+        for fast, best in ((own, own_best), (base, base_best))
+    )
+    return compare(*rises)
 
 
 def _undecided(compared: Compared, figure: Figure) -> str:

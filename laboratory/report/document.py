@@ -12,7 +12,7 @@ from laboratory.report.claims import answers, capital, caveat, counts, headline
 from laboratory.report.comparison import Compared
 from laboratory.report.digits import number
 from laboratory.study import description
-from laboratory.study.description import STUDIES, TRIAL_SEEDS, Study
+from laboratory.study.description import STUDIES, TIMES_RATE, TRIAL_SEEDS, Study
 from laboratory.study.measures import BLOCKS
 from laboratory.study.results import FILE, Results, read
 from training.checkpoints import write_atomically
@@ -138,7 +138,7 @@ def _rates(study: Study, rates: dict[str, float]) -> str:
     tried = study.learning_rates
     ends = {min(tried): " (the smallest tried)", max(tried): " (the largest tried)"}
     chosen = ", ".join(f"`{name}` {rate:g}{ends.get(rate, '')}" for name, rate in rates.items())
-    used = [cell.settings for cell in study.cells]
+    used = [cell.settings for cell in study.cells if dict(cell.point).get(TIMES_RATE, 1) == 1]
     ones = {implementation.rate(s.warmup, s.d_model, s.factor, s.warmup) for s in used}
     peak = " to ".join(dict.fromkeys(f"{rate:.2g}" for rate in (min(ones), max(ones))))
     factors = ", ".join(f"{factor:g}" for factor in tried)

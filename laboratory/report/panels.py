@@ -350,7 +350,7 @@ def levels(plot: Axes, counted: dict[str, float]) -> None:
             plot.axhline(loss, color=INK, lw=0.9, ls=(0, (2, 2)))
             plot.text(0.7, loss, name, transform=over, va="bottom", **style)
     if beyond := [f"{name} {loss:.2f}" for name, loss in counted.items() if loss > high]:
-        plot.text(0.99, high, f"↑ {', '.join(beyond)}", transform=over, va="top", **style)
+        plot.set_title(f"↑ {', '.join(beyond)}", loc="right", fontsize=8.5)
 
 
 def _below(plot: Axes, words: str) -> None:

@@ -155,7 +155,7 @@ class Comparison:
         return next((n for n in range(self.pairs, MAX_SEEDS) if reach(n) <= margin), None)
 
 
-Values = Mapping[int, float | Sequence[float]]
+Values = Mapping[int, float | Sequence[float] | np.ndarray]
 
 
 def compare(variant: Values, baseline: Values) -> Comparison | None:

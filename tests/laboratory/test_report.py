@@ -593,6 +593,20 @@ def test_without_twice_the_steps_their_worth_is_said_to_be_unmeasured() -> None:
     assert "is worth was not measured." in document.report(study, results(study))
 
 
+def test_what_a_multiple_of_the_best_rate_adds_is_compared() -> None:
+    study = asked(grid={"times_rate": [1, 8]}, pictures=[], learning_rates=[1, 2])
+
+    def slower(cell: CellResult) -> CellResult:
+        rise = {"narrow": 0.5, "wide": 0.3, "deep": 0.5 + OWN["deep"][cell.seed]}[cell.variant]
+        loss = cell.figures["loss"] + (rise if cell.point["times_rate"] == 8 else 0)
+        return dataclasses.replace(cell, figures={**cell.figures, "loss": loss})
+
+    plain = results(study)
+    text = document.report(study, dataclasses.replace(plain, cells=[*map(slower, plain.cells)]))
+    assert "- `wide` at times_rate 8: better: −0.200 (−0.200 to −0.200)." in text
+    assert "- `deep` at times_rate 8: open: 0.00 (−0.05 to +0.05)." in text
+
+
 def test_a_pair_is_compared_as_well() -> None:
     study = simple(pairs={"deep": "wide"})
     text = document.report(study, results(study))
