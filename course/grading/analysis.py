@@ -10,16 +10,19 @@ from __future__ import annotations
 import ast
 import bisect
 import contextlib
+import functools
 import hashlib
 import io
 import keyword
 import re
 import symtable
+import sys
 import token
 import tokenize
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +37,7 @@ EVERY_DAY = range(1, LAST_DAY + 1)
 ATTENDING = (8, *range(10, 15), *range(25, 28), *range(30, 35))
 HEADS = (*range(8, 15), 23, *range(25, 28), *range(30, 37))
 NORMS = (*range(11, 15), 28)
+COUNTED = (31, 33, 34, 43, 44)  # their checks count operations, tensors or memory
 
 
 def _of_torch(*table: tuple[Iterable[int], str]) -> dict[str, Iterable[int]]:
@@ -87,43 +91,57 @@ SHORTCUTS = (
         ((40,), "quantization ao"),
         ((41,), "optim.Adam optim.AdamW optim.Muon optim.adam optim.adamw"),
         ((41,), "_fused_adam_ _fused_adamw_ _fused_sgd_"),
+        (TORCH_DAYS, "distributed onnx"),
+        # What computes out of sight of a check of operations or memory.
+        (COUNTED, "Tensor.numpy Tensor.tolist Tensor.__array__ from_numpy utils.data.DataLoader"),
         # Ways past what observes a call.
-        (TORCH_DAYS, "jit ops overrides _C utils.cpp_extension utils._python_dispatch"),
+        (TORCH_DAYS, "jit ops overrides utils.cpp_extension utils.flop_counter"),
     )
 )
 
-# Packages that are not the course's: whichever of them is installed has many a day's answer.
-PACKAGES = """
-    accelerate autograd bitsandbytes cupy fairseq flash_attn flax jax keras lightning loralib
-    mamba_ssm mlx nltk numba onnx onnxruntime onnxscript peft pytorch_lightning rotary_embedding_torch
-    sacrebleu scipy sentencepiece sklearn tensorflow tiktoken tinygrad tokenizers torchao
-    torchmetrics torchtext torchtune transformers x_transformers xformers
+# What answers import; of `os`, `string` and `sys`, these attributes alone. Anything else may have a day's
+# answer, run text as code, or reach the checks.
+USUAL = """
+    __future__ abc bisect collections contextlib copy dataclasses decimal enum fractions functools
+    heapq implementation itertools jaxtyping json math matplotlib numbers numpy numpy_reference
+    operator os.path random re statistics string.ascii_letters string.ascii_lowercase
+    string.ascii_uppercase string.digits string.punctuation string.whitespace sys.float_info
+    sys.maxsize sys.stderr sys.version_info time torch types typing typing_extensions unicodedata
+    variants warnings
 """
+# What a module has imported itself: `queue.threading`. Some are names of torch and NumPy, too.
+IMPORTED = sys.stdlib_module_names - set(USUAL.split())
+IMPORTED -= {"array", "chunk", "select", "signal", "string", "trace"}
+OF_LIBRARIES = {"F", "math", "nn", "np", "torch"}  # which the references import for themselves
 
 # What no answer needs, and who would fool the checks does.
 TAMPERING = """
-    _thread asyncio builtins concurrent course ctypes gc importlib inspect marshal multiprocessing
-    operator.attrgetter operator.methodcaller pickle pkgutil pytest runpy signal socket subprocess
-    threading unittest zipimport
-    os._exit os.abort os.environ os.execv os.fork os.kill os.listdir os.open os.read
-    os.scandir os.system os.walk os.write sys._getframe sys.addaudithook sys.exit sys.meta_path
-    sys.modules sys.path sys.setprofile sys.settrace types.CodeType types.FunctionType
-    __import__ compile eval exec open
+    numpy.ctypeslib numpy.f2py numpy.fromfile numpy.load numpy.memmap numpy.testing
+    operator.attrgetter operator.methodcaller torch.fx torch.hub torch.load torch.multiprocessing
+    torch.package torch.utils.benchmark types.CodeType types.FunctionType
+    typing.ForwardRef typing.get_type_hints
+    __builtins__ __import__ __loader__ __spec__ breakpoint compile eval exec globals open
 """
 # These attributes reach objects that no import names. Those of a module reach everything in the module.
-LEADING = {
-    "__subclasses__",
-    "__wrapped__",
-    "__globals__",
-    "__closure__",
-    "__code__",
-    "__builtins__",
-}
+LEADING = """
+    __base__ __bases__ __builtins__ __closure__ __code__ __getattribute__ __globals__ __loader__ __mro__
+    __self__ __spec__ __subclasses__ __torch_dispatch__ __torch_function__ __traceback__ __wrapped__
+    ag_frame as_subclass cr_frame f_back f_builtins f_globals f_locals gi_frame mro tb_frame
+"""
 CONTENTS = {"__dict__", "__getattribute__"}
+# What the checks ask of tensors: whoever replaces it speaks for them.
+ASKED = {"detach", "element_size", "is_floating_point", "nbytes", "numel", "untyped_storage"}
 
 REFERENCES = ("implementation", "numpy_reference", "variants")
 
-COMPUTED = ".getattr(…)"  # an attribute of a module whose name is computed
+# What is said of an attribute whose name is computed, of a module that is handed on, of a class of tensors,
+# and of an attribute that is not the answer's to set.
+WAYS = ".getattr(…)", " as a value", " as a base", " replaced"
+COMPUTED, AS_VALUE, AS_BASE, REPLACED = WAYS
+INDIRECT = {"delattr", "getattr", "setattr", "vars"}
+TORCH = (
+    getattr(find_spec("torch"), "submodule_search_locations", None) or ()
+)  # the folders of torch
 
 TOKENS = 10  # in a row that are compared
 WINDOW = 6  # of such rows, one is kept
@@ -169,19 +187,18 @@ def _looked_through(path: Path, day: int) -> dict[str, Any]:
 def shortcuts(source: str, day: int) -> Iterator[tuple[int, str]]:
     """The lines on which an answer uses what does the exercise's work, or what could fool a check."""
     tree = ast.parse(source)
-    meant = dict(_imported(tree))
-    ready_made = {name for name, days in SHORTCUTS.items() if day in days} | set(PACKAGES.split())
-    forbidden = ready_made | set(TAMPERING.split())
+    meant = _meanings(tree)
+    ready_made = {name for name, days in SHORTCUTS.items() if day in days}
+    forbidden, leading = ready_made | set(TAMPERING.split()), set(LEADING.split())
     # By another way to it, such as `x = nn; x.Transformer`, a name is still called what it is.
     telling = {name.rpartition(".")[2] for name in ready_made if name.startswith("torch.")}
-    roots = {name.partition(".")[0] for name in meant.values()}
+    roots = {name.partition(".")[0] for name in meant.values()} - {""}
     for line, name in _uses(tree, meant):
-        if name.endswith(COMPUTED):
-            yield line, name
         parts = name.split(".")
         if (
-            not LEADING.isdisjoint(parts)
-            or (parts[0] in roots and not CONTENTS.isdisjoint(parts))
+            name.endswith(WAYS)
+            or not leading.isdisjoint(parts)
+            or (parts[0] in roots and not _is_usual(name))
             or any(".".join(parts[:end]) in forbidden for end in range(1, len(parts) + 1))
             or (len(parts) > 1 and parts[0] not in REFERENCES and parts[-1] in telling)
             or (
@@ -190,6 +207,19 @@ def shortcuts(source: str, day: int) -> Iterator[tuple[int, str]]:
             )
         ):
             yield line, name
+
+
+@functools.cache
+def _is_usual(name: str) -> bool:
+    """Whether answers import this module, or use this attribute of one."""
+    first, *rest = name.split(".")
+    usual = set(USUAL.split())
+    reaching = CONTENTS | IMPORTED | (OF_LIBRARIES if first in REFERENCES else set())
+    return (
+        (first in usual or ".".join([first, *rest[:1]]) in usual or name in ("os", "string", "sys"))
+        and reaching.isdisjoint(rest)
+        and (first in REFERENCES or not any(re.match("_[^_]", part) for part in rest))
+    )
 
 
 def listened_for(day: int) -> tuple[str, ...]:
@@ -201,8 +231,13 @@ def listened_for(day: int) -> tuple[str, ...]:
     return (*names, OUT_OF_SIGHT) if names else ()
 
 
+def _meanings(tree: ast.AST) -> dict[str, str]:
+    """What each name that an import binds stands for; of several meanings, the least usual."""
+    bound = sorted(_imported(tree), key=lambda binding: binding[1] not in USUAL.split())
+    return dict(bound)
+
+
 def _imported(tree: ast.AST) -> Iterator[tuple[str, str]]:
-    """What each name that an import binds stands for."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             for alias in node.names:
@@ -215,27 +250,71 @@ def _imported(tree: ast.AST) -> Iterator[tuple[str, str]]:
 
 def _uses(tree: ast.AST, meant: dict[str, str]) -> Iterator[tuple[int, str]]:
     """Every dotted name that is imported or used, by what it stands for."""
-    roots = {name.partition(".")[0] for name in meant.values()}
-    inner = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
-            yield from ((node.lineno, alias.name) for alias in node.names)
-        elif isinstance(node, ast.ImportFrom):
-            yield from ((node.lineno, f"{node.module or ''}.{alias.name}") for alias in node.names)
-        elif isinstance(node, ast.Attribute | ast.Name) and id(node) not in inner:
-            yield node.lineno, _dotted(node, meant)
-        elif isinstance(node, ast.MatchClass):
-            yield from ((node.lineno, f".{name}") for name in node.kwd_attrs)
-        elif isinstance(node, ast.Call) and _dotted(node.func, meant) == "vars" and node.args:
-            yield node.lineno, f"{_dotted(node.args[0], meant)}.__dict__"
-        elif (
-            isinstance(node, ast.Call) and _dotted(node.func, meant) == "getattr" and node.args[1:]
-        ):
-            name, attribute = _dotted(node.args[0], meant), node.args[1]
-            if isinstance(attribute, ast.Constant):
-                yield node.lineno, f"{name}.{attribute.value!s}"
-            elif name.partition(".")[0] in roots:
-                yield node.lineno, f"{name}{COMPUTED}"
+    nodes = list(ast.walk(tree))
+    called = {id(node.func) for node in nodes if isinstance(node, ast.Call)}
+    inner = {id(node.value) for node in nodes if isinstance(node, ast.Attribute)}
+    for node in nodes:
+        match node:
+            case ast.Import():
+                yield from ((node.lineno, alias.name) for alias in node.names)
+            case ast.ImportFrom():
+                yield from (
+                    (node.lineno, f"{node.module or ''}.{alias.name}") for alias in node.names
+                )
+            case ast.MatchClass():
+                yield from ((node.lineno, f".{name}") for name in node.kwd_attrs)
+            case ast.ClassDef():
+                bases = (_dotted(base, meant) for base in node.bases)
+                yield from (
+                    (node.lineno, name + AS_BASE) for name in bases if name == "torch.Tensor"
+                )
+            case ast.FunctionDef() if node.name.startswith("__torch_"):
+                yield node.lineno, f".{node.name}"
+            case ast.Call(func=ast.Name(id="vars"), args=[]):
+                yield node.lineno, "globals"
+            case ast.Call(
+                func=ast.Name(id="getattr" | "hasattr" | "setattr" | "delattr" as function),
+                args=[of, attribute, *_],
+            ):
+                inner.add(id(of))  # not a value there; a parent comes before its children
+                name = f"{_dotted(of, meant)}.{getattr(attribute, 'value', '')!s}"
+                if not isinstance(attribute, ast.Constant):
+                    yield from [] if name == "self." else [(node.lineno, name[:-1] + COMPUTED)]
+                elif function in ("setattr", "delattr") and _is_foreign(name, meant):
+                    yield node.lineno, name + REPLACED
+                else:
+                    yield node.lineno, name
+            case ast.Attribute(ctx=ast.Store() | ast.Del()):
+                if _is_foreign(name := _dotted(node, meant), meant):
+                    yield node.lineno, name + REPLACED
+            case ast.Subscript(ctx=ast.Store(), slice=ast.Constant(value=str(name))) if (
+                name in ASKED
+            ):
+                yield node.lineno, f".{name}{REPLACED}"
+            case ast.Attribute() | ast.Name(ctx=ast.Load()) if id(node) not in inner:
+                name = _dotted(node, meant)
+                as_value = id(node) not in called and (name in INDIRECT or _is_module(name, meant))
+                yield node.lineno, name + AS_VALUE * as_value
+
+
+def _is_foreign(name: str, meant: dict[str, str]) -> bool:
+    """Whether this attribute is not the answer's to set."""
+    parts = name.split(".")
+    return (parts[-1] in ASKED and parts[0] != "self") or (
+        parts[0] in {full.partition(".")[0] for full in meant.values()}
+        and parts[:2] != ["torch", "backends"]  # such as `allow_tf32`
+    )
+
+
+def _is_module(name: str, meant: dict[str, str]) -> bool:
+    """Whether a name stands for a module, without importing it."""
+    first, *rest = name.split(".")
+    if first != "torch" or not rest:
+        return not rest and name in meant.values()
+    with contextlib.suppress(OSError):  # of a name too long for a file
+        paths = [Path(folder, *rest) for folder in TORCH]
+        return any(path.is_dir() or path.with_suffix(".py").is_file() for path in paths)
+    return False
 
 
 def _dotted(node: ast.expr, meant: dict[str, str]) -> str:

@@ -41,7 +41,28 @@ USES = [
         2,
         "torch.optim.Optimizer.__subclasses__",
     ),
-    ("import torch\nvars(torch.nn)['x']", 2, "torch.nn.__dict__"),
+    ("import torch\nvars(torch.nn)['x']", 2, "torch.nn as a value"),
+    ("import torch\ndef f(o):\n    return o.__dict__['x']\nf(torch.optim)", 4, "torch.optim"),
+    ("import torch\nreach = getattr\nreach(torch, 'x')", 2, "getattr as a value"),
+    ("import torch\nreduce(getattr, names, torch)", 2, "torch as a value"),
+    ("getattr(f, '__glo' + 'bals__')", 1, "f.getattr(…)"),
+    ("globals()['__builtins__']", 1, "globals"),
+    ("vars()['__builtins__']", 1, "globals"),
+    ("len.__self__.eval", 1, "len.__self__"),
+    ("frame = error.__traceback__.tb_frame", 1, "error.__traceback__"),
+    ("import queue", 1, "queue"),
+    ("import contextlib\ncontextlib.sys.modules", 2, "contextlib.sys"),
+    ("import sys as s\ndef f():\n    import math as s\ns.modules", 4, "sys.modules"),
+    ("import implementation\nimplementation.torch", 2, "implementation.torch"),
+    ("from torch.utils._mode_utils import no_dispatch", 1, "torch.utils._mode_utils"),
+    ("import string\nstring.Formatter()", 2, "string.Formatter"),
+    ("import torch\ntorch.load(x, weights_only=False)", 2, "torch.load"),
+    ("import numpy as np\nnp.testing.runstring('x', {})", 2, "numpy.testing"),
+    ("import torch\ntorch.UntypedStorage.nbytes = f", 2, "torch.UntypedStorage.nbytes replaced"),
+    ("import torch\nsetattr(torch.Tensor, 'numel', f)", 2, "torch.Tensor.numel replaced"),
+    ("type(x).numel = f", 1, ".numel replaced"),
+    ("output.__dict__['detach'] = f", 1, ".detach replaced"),
+    ("from torch import Tensor\nclass Late(Tensor): pass", 2, "torch.Tensor as a base"),
     ("import torch\ntorch.nn.__dict__", 2, "torch.nn.__dict__"),
     (
         "import torch\nmatch torch.nn:\n    case object(Transformer=x):\n        x()",
@@ -64,9 +85,33 @@ USES = [
 ]
 
 
-def test_what_an_object_holds_itself_is_no_shortcut():
-    method = "    def f(self):\n        return vars(self), self.__dict__"
-    assert not found(f"import torch\n\nclass A(torch.nn.Module):\n{method}")
+@pytest.mark.parametrize(
+    "source",
+    [
+        "class A(nn.Module):\n    def f(self):\n        return vars(self), self.__dict__",
+        "class A(nn.Module):\n    def f(self, name):\n        return getattr(self, f'w_{name}')",
+        "class A(nn.Module):\n    def __init__(self):\n        self.__dict__.update(locals())",
+        "gc, signal, inspect = x.split(3)\ny = gc @ signal.mT + inspect",
+        "torch.backends.cuda.matmul.allow_tf32 = True",
+        "getattr(F, 'gelu')\nhasattr(torch.backends, 'mps')",
+        "import sys\nx = sys.float_info.max",
+        "from types import SimpleNamespace\nmatch x:\n    case SimpleNamespace(a=1): pass",
+        "def f(x: torch.Tensor): return x.weight.data, x.stats.load, torch.trace(x)",
+        "stats = {'detach': 1}\nstats['size'] = 2",
+    ],
+)
+def test_what_honest_answers_do_is_no_shortcut(source):
+    """Their own attributes and variables, whatever these are called, and the usual settings."""
+    assert not found(
+        f"import torch\nfrom torch import nn\nimport torch.nn.functional as F\n{source}", 33
+    )
+
+
+@pytest.mark.parametrize("day", [31, 33, 34, 43, 44])
+def test_what_no_check_of_operations_or_memory_sees(day):
+    """Work in NumPy is no operation of torch."""
+    assert found("x.numpy()", day) == [(1, "x.numpy")]
+    assert found("x.numpy()", 8) == []
 
 
 @pytest.mark.parametrize(("source", "line", "name"), USES)
