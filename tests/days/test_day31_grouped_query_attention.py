@@ -1,5 +1,6 @@
 """Day 31 · GroupedQueryAttention(d_model, n_heads, n_kv_heads)."""
 
+import contextlib
 import math
 
 import pytest
@@ -59,7 +60,7 @@ def inputs_of(given):
 
 
 class Stored(TorchFunctionMode):
-    """Counts the tensors made within it whose memory has room for exactly so many numbers."""
+    """Counts the tensors made within it whose memory has room for so many numbers, or more."""
 
     def __init__(self, numbers):
         super().__init__()
@@ -70,8 +71,11 @@ class Stored(TorchFunctionMode):
         output = function(*args, **(kwargs or {}))
         for tensor in output if isinstance(output, tuple | list) else [output]:
             if isinstance(tensor, torch.Tensor) and tensor.is_floating_point():
-                room = tensor.untyped_storage().nbytes() // tensor.element_size()
-                self.count += room == self.numbers
+                with contextlib.suppress(
+                    NotImplementedError
+                ):  # within `vmap`, a tensor has no memory
+                    room = tensor.untyped_storage().nbytes() // tensor.element_size()
+                    self.count += room >= self.numbers
         return output
 
 
@@ -135,7 +139,7 @@ def loud(draw):
 
 @pytest.fixture
 def shared(draw):
-    """A chunk, of which no tensor is by accident as large as keys that are repeated."""
+    """A chunk of so few queries that no other tensor is as large as keys that are repeated."""
     sizes = some_sizes(draw, B=2, groups=3, share=4, d_k=draw.choice([5, 7]))
     return heads(draw, sizes, 3, draw.choice([11, 13]))
 

@@ -58,12 +58,16 @@ def seen_with_gradients(flash_attention, inputs):
 
 
 class Held(DispatchMode):
-    """How many numbers are held at once in tensors made inside: now, at most, and in one of them."""
+    """How many numbers are held at once in tensors made inside: now, at most, and in one of them.
 
-    def __init__(self):
+    A buffer counts as large as it has grown, and a complex number as several of `size` bytes.
+    """
+
+    def __init__(self, size):
         super().__init__()
+        self.size = size
         self.now = self.most = self.largest = 0
-        self.known = set()
+        self.known = {}
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         out = func(*args, **(kwargs or {}))
@@ -73,17 +77,18 @@ class Held(DispatchMode):
         return out
 
     def see(self, storage, size):
-        address, numbers = storage._cdata, storage.nbytes() // size
-        if address not in self.known:
-            self.known.add(address)
-            self.now += numbers
+        address, numbers = storage._cdata, storage.nbytes() // min(size, self.size)
+        before = self.known.get(address, 0)
+        if numbers > before:
+            if not before:
+                weakref.finalize(storage, self.forget, address)
+            self.known[address] = numbers
+            self.now += numbers - before
             self.largest = max(self.largest, numbers)
             self.most = max(self.most, self.now)
-            weakref.finalize(storage, self.forget, address, numbers)
 
-    def forget(self, place, numbers):
-        self.known.discard(place)
-        self.now -= numbers
+    def forget(self, address):
+        self.now -= self.known.pop(address)
 
 
 def seen_with_memory(flash_attention, inputs):
@@ -94,7 +99,7 @@ def seen_with_memory(flash_attention, inputs):
     def word(numbers):
         return "fewer than T_q × T_k" if numbers < few else "as many as T_q × T_k, or more"
 
-    with Held() as memory:
+    with Held(inputs["query"].element_size()) as memory:
         output = flash_attention(**inputs)
         forward, between = memory.most, memory.now
         memory.most = memory.now

@@ -12,7 +12,7 @@ from course.checks.authoring import (
     sequences,
     wanting_gradients,
 )
-from course.checks.tensors import LargestResult
+from course.checks.tensors import LargestResult, OperationRecorder
 from implementation import attention, subsequent_mask
 
 WIDTHS = "no publication has values of another width than its keys"
@@ -221,6 +221,14 @@ def kept_for_the_way_back(function, inputs):
     return output, sum(sizes.values())
 
 
+def numbers_made(function, inputs):
+    """How many numbers all operations return together: twice as many tokens need twice as many."""
+    sizes = []
+    with OperationRecorder(lambda tensor: sizes.append(tensor.numel())):
+        function(**inputs)
+    return sum(sizes)
+
+
 # --- All keys -------------------------------------------------------------------------------------
 
 
@@ -263,19 +271,29 @@ def test_later_tokens_are_invisible(answer, changed):
 # --- Memory ---------------------------------------------------------------------------------------
 
 
-@pytest.mark.constant("the largest tensor", "it has fewer numbers than a quarter of T × T")
+@pytest.mark.constant(
+    "the largest tensor", "twice as many tokens", "both grow with T, not with T × T"
+)
 @pytest.mark.parametrize("causal", [False, True])
 def test_no_table_of_scores(answer, very_long, causal):
-    """For a thousand tokens, no tensor has T × T numbers, or a large share of them."""
+    """For a thousand tokens, no tensor has T × T numbers, or a large share; nor have all of them together."""
     with LargestResult() as largest:
         output = answer.linear_attention(**very_long, causal=causal)
     t = very_long["key"].size(-2)
     few = largest.numbers < t * t // 4
+    half = {name: x[..., : t // 2, :] for name, x in very_long.items()}
+    of_half, of_all = (
+        numbers_made(answer.linear_attention, inputs | {"causal": causal})
+        for inputs in (half, very_long)
+    )
     return {
         "output": output,
         "the largest tensor": "has far fewer than T × T numbers"
         if few
         else "has about T × T numbers",
+        "twice as many tokens": "need at most three times as many numbers"
+        if of_all <= 3 * of_half
+        else "need over three times as many numbers",
     }
 
 

@@ -5,7 +5,7 @@ import torch
 import torch.nn.functional as F
 
 from course.checks.authoring import DTYPES, backward, gradients, sequences, wanting_gradients
-from course.checks.tensors import DispatchMode
+from course.checks.tensors import DispatchMode, LargestResult
 
 AXES = "publications take a batch of heads: two leading axes"
 SINGLE = "sizes of one, or equal ones, are where squeezed, broadcast and swapped axes go astray"
@@ -292,16 +292,21 @@ def test_vanishing_decays(answer, vanishing):
     return seen(answer.chunked_delta_rule(**vanishing))
 
 
-@pytest.mark.constant("operations", "there are fewer than two a token")
+@pytest.mark.constant("operations", "the largest tensor", "both are few for each token")
 def test_not_token_by_token(answer, long):
-    """Chunks are computed by matrix products, with fewer than two operations per token."""
-    with Operations() as operations:
+    """Chunks are computed by matrix products, with fewer than two operations per token; and no system has all
+    tokens."""
+    t = long["beta"].size(-1)
+    with Operations() as operations, LargestResult() as largest:
         output, state = answer.chunked_delta_rule(**long)
-    few = operations.count < 2 * long["beta"].size(-1)
+    few = operations.count < 2 * t
     return {
         "output": output[-9:],
         "state": state,
         "operations": "fewer than two a token" if few else "two a token, or more",
+        "the largest tensor": "far fewer than T × T numbers"
+        if largest.numbers < t * t // 4
+        else "about T × T numbers",
     }
 
 
