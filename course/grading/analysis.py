@@ -99,16 +99,17 @@ SHORTCUTS = (
     )
 )
 
-# What answers import; of `os`, `string` and `sys`, these attributes alone. Anything else may have a day's
-# answer, run text as code, or reach the checks.
+# What answers import; of `os`, `string`, `sys` and `unittest`, these attributes. Anything else may have a
+# day's answer, run text as code, or reach the checks.
 USUAL = """
     __future__ abc bisect collections contextlib copy dataclasses decimal enum fractions functools
     heapq implementation itertools jaxtyping json math matplotlib numbers numpy numpy_reference
     operator os.path random re statistics string.ascii_letters string.ascii_lowercase
     string.ascii_uppercase string.digits string.punctuation string.whitespace sys.float_info
     sys.maxsize sys.stderr sys.version_info time torch types typing typing_extensions unicodedata
-    variants warnings
+    unittest.TestCase unittest.main variants warnings
 """
+PARTS = {name.partition(".")[0] for name in USUAL.split() if "." in name}
 # What a module has imported itself: `queue.threading`. Some are names of torch and NumPy, too.
 IMPORTED = sys.stdlib_module_names - set(USUAL.split())
 IMPORTED -= {"array", "chunk", "select", "signal", "string", "trace"}
@@ -216,7 +217,7 @@ def _is_usual(name: str) -> bool:
     usual = set(USUAL.split())
     reaching = CONTENTS | IMPORTED | (OF_LIBRARIES if first in REFERENCES else set())
     return (
-        (first in usual or ".".join([first, *rest[:1]]) in usual or name in ("os", "string", "sys"))
+        (first in usual or ".".join([first, *rest[:1]]) in usual or name in PARTS)
         and reaching.isdisjoint(rest)
         and (first in REFERENCES or not any(re.match("_[^_]", part) for part in rest))
     )

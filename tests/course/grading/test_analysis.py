@@ -94,7 +94,7 @@ USES = [
         "gc, signal, inspect = x.split(3)\ny = gc @ signal.mT + inspect",
         "torch.backends.cuda.matmul.allow_tf32 = True",
         "getattr(F, 'gelu')\nhasattr(torch.backends, 'mps')",
-        "import sys\nx = sys.float_info.max",
+        "import sys, unittest\nx = sys.float_info.max\nunittest.main()",
         "from types import SimpleNamespace\nmatch x:\n    case SimpleNamespace(a=1): pass",
         "def f(x: torch.Tensor): return x.weight.data, x.stats.load, torch.trace(x)",
         "stats = {'detach': 1}\nstats['size'] = 2",
