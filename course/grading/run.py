@@ -22,7 +22,6 @@ from course.grading.pools import GradingPool, WorkerDied
 from course.grading.reports import (
     GradedClass,
     Returned,
-    SystemDownload,
     file_name,
     write_reports,
 )
@@ -99,10 +98,7 @@ class ClassRun:
             [*lacking, *self._unusual(results)],
             alike(results, self.weights.days),
             like_what_is_given(results, self.weights.days),
-            {
-                source.learner: SystemDownload(source.system, source.back, source.unclear)
-                for source in self.sources
-            },
+            {source.learner: source for source in self.sources},
             self.roster,
         )
         return graded, write_reports(self.folder, graded)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from course.grading.reports.class_page import write_pages
 from course.grading.reports.escaping import file_name
-from course.grading.reports.graded import Alike, Given, GradedClass, SystemDownload
+from course.grading.reports.graded import Alike, Given, GradedClass
 from course.grading.reports.gradescope import gradescope_results, write_gradescope
 from course.grading.reports.junit import write_junit
 from course.grading.reports.lms_tables import named_as, submission_of, write_tables
@@ -17,7 +17,6 @@ __all__ = [
     "Given",
     "GradedClass",
     "Returned",
-    "SystemDownload",
     "file_name",
     "gradescope_results",
     "named_as",

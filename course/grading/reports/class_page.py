@@ -1,20 +1,18 @@
 """The report on a class and the pages to hand out, as HTML that needs nothing but itself.
 
 The templates hold the layout. What they print is made visible here and escaped by Jinja2, whoever
-wrote it. The class is read from the disk a learner at a time, once for each part of the report.
+wrote it.
 """
 
 from __future__ import annotations
 
 import functools
 import re
-import weakref
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
 from fractions import Fraction
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
@@ -33,6 +31,7 @@ from course.grading.reports.feedback import Exercise, exercises, others
 from course.grading.reports.files import whole_file
 from course.grading.reports.graded import GradedClass, spans
 from course.grading.reports.lms_tables import of_nobody
+from course.grading.submission import Source
 from course.judging.misconceptions import load_misconceptions
 from course.judging.results import BROKEN
 from course.terminal.display import MARKS
@@ -60,15 +59,13 @@ MAX_SLOW = 5  # learners
 
 def write_pages(folder: Path, graded: GradedClass) -> None:
     """Write `report.html`, and a page for each learner in `feedback/`."""
-    environment = _environment()
-    report = environment.get_template("report.html.j2")
+    environment, report = _environment(), _Report(graded)
     with whole_file(folder / "report.html") as file:
-        file.writelines(report.generate(report=_Report(graded)))
+        file.write(environment.get_template("report.html.j2").render(report=report))
     feedback = environment.get_template("feedback.html.j2")
-    for learner in _Report(graded).learners:
+    for learner in report.learners:
         with whole_file(folder / "feedback" / f"{learner.file}.html") as file:
-            # Jinja2 leaves cycles behind, which would keep every learner until they are collected.
-            file.writelines(feedback.generate(learner=weakref.proxy(learner)))
+            file.write(feedback.render(learner=learner))
 
 
 class _Report:
@@ -79,41 +76,45 @@ class _Report:
         self.days = graded.weights.days
         self.max_points = graded.weights.max_points
         self.of_nobody = of_nobody(graded)
-        self.from_a_system = " or ".join(
-            sorted({download.system for download in graded.downloads.values() if download.system})
-        )
-
-    @property
-    def unclear(self) -> list[tuple[str, Sequence[str]]]:
-        """The submissions that may be of several learners, and of whom."""
-        return [
-            (name, download.unclear)
-            for name, download in self.run.downloads.items()
-            if download.unclear
+        self.learners = [
+            _Learner(number, result, graded.weights)
+            for number, result in enumerate(graded.results, 1)
         ]
+        self.graded = [learner for learner in self.learners if learner.verdict == GRADED]
+        self.verdicts = Counter(learner.verdict for learner in self.learners)
+        points = [learner.points for learner in self.graded]
+        self.mean = sum(points, Fraction(0)) / max(1, len(points))
+        self.bars = Counter(map(self._bar, points))
+        """How many graded learners have which tenth of all points."""
+        self.tallest = max(self.bars.values(), default=1)
+        days = [day for learner in self.graded for day in learner.days]
+        self.passed = Counter(day.number for day in days if day.status == "passed")
+        self.watertight = Counter(day.number for day in days if day.watertight)
+
+    def _bar(self, points: Fraction) -> int:
+        return min(BARS - 1, int(BARS * points / self.max_points)) if self.max_points else 0
 
     @property
-    def learners(self) -> Iterator[_Learner]:
-        """The learners, read once more."""
-        for number, result in enumerate(self.run.results, 1):
-            yield _Learner(number, result, self.run.weights)
-
-    @functools.cached_property
-    def summary(self) -> _Summary:
-        summary = _Summary()
-        for learner in self.learners:
-            summary.add(learner)
-        return summary
+    def unclear(self) -> list[Source]:
+        """The submissions that may be of several learners."""
+        return [source for source in self.run.sources.values() if source.unclear]
 
     @property
-    def misconceptions(self) -> Iterator[tuple[Day, list[tuple[str, str, list[_Who]]]]]:
+    def slowest(self) -> list[_Learner]:
+        """The learners whose days took longest, whether they computed or slept."""
+        by_time = sorted(self.graded, key=lambda one: -max(one.seconds, one.result.computed))
+        return by_time[:MAX_SLOW]
+
+    @property
+    def misconceptions(self) -> Iterator[tuple[Day, list[tuple[str, str, list[_Learner]]]]]:
         """For each day the known mistakes that were made, the commonest first: id, words, and by whom."""
-        for day in self.days:
-            if by_name := self.summary.misconceptions[day.number]:
-                sentences = {
-                    misconception.id: misconception.tell
-                    for misconception in load_misconceptions(day)
-                }
+        for index, day in enumerate(self.days):
+            by_name = defaultdict(list)
+            for learner in self.graded:
+                for name in learner.days[index].misconceptions:
+                    by_name[name].append(learner)
+            if by_name:
+                sentences = {mistake.id: mistake.tell for mistake in load_misconceptions(day)}
                 common_first = sorted(by_name, key=lambda name: (-len(by_name[name]), name))
                 yield day, [(name, sentences.get(name, ""), by_name[name]) for name in common_first]
 
@@ -125,130 +126,31 @@ class _Report:
     @property
     def behind(self) -> list[_Row]:
         """Learners who have not begun days that at least half of the class passes, and which."""
-        passed, half = self.summary.passed, self.summary.verdicts[GRADED] / 2
-        usual = {day.number for day in self.days if passed[day.number] >= max(1.0, half)}
-        return self._most_first(lambda day: day.shown in UNBEGUN and day.number in usual)
-
-    def _most_first(self, predicate: Callable[[_Shown], bool]) -> list[_Row]:
-        rows = [(who, list(filter(predicate, days))) for who, days in self.summary.shown]
-        return sorted(
-            (row for row in rows if row[1]), key=lambda row: (-len(row[1]), row[0].number)
+        most = max(1.0, len(self.graded) / 2)
+        return self._most_first(
+            lambda day: day.shown in UNBEGUN and self.passed[day.number] >= most
         )
+
+    def _most_first(self, predicate: Callable[[_GradedDay], bool]) -> list[_Row]:
+        rows = [(learner, list(filter(predicate, learner.days))) for learner in self.learners]
+        return sorted((row for row in rows if row[1]), key=lambda row: -len(row[1]))
 
     @functools.cached_property
     def places(self) -> dict[int, str]:
         """By learners' numbers the places of their rows in every order, as CSS has them."""
-        shown = self.summary.shown
-        orders: dict[str, Callable[[_Row], Any]] = {
-            "points": lambda row: (-row[0].points, row[0].number)
-        }
+        orders: dict[str, Callable[[_Learner], Any]] = {"points": lambda learner: -learner.rank}
         for index, day in enumerate(self.days):
             orders[f"day-{day.number}"] = functools.partial(_need, index)
         styles = defaultdict(list)
         for name, key in orders.items():
-            for rank, (who, _) in enumerate(sorted(shown, key=key), 1):
-                styles[who.number].append(f"--{name}:{rank}")
+            for rank, learner in enumerate(sorted(self.learners, key=key), 1):
+                styles[learner.number].append(f"--{name}:{rank}")
         return {number: ";".join(places) for number, places in styles.items()}
 
 
-class _Who(NamedTuple):
-    """A learner as a list names them; who is not graded has less than no points."""
-
-    number: int
-    name: str
-    points: Fraction
-
-
-class _Shown(NamedTuple):
-    """What a day of a learner is shown as."""
-
-    number: int
-    shown: str
-
-
-_Row = tuple[_Who, list[_Shown]]
-
-
-def _need(index: int, learner: _Row) -> tuple[int, int]:
-    """A learner's place in a day's column: by need, then by name; those not graded come last."""
-    who, days = learner
-    return BY_NEED.index(days[index].shown) if days else len(BY_NEED), who.number
-
-
-@dataclass
-class _Summary:
-    """What can be said of a class in a few numbers, whatever its size."""
-
-    verdicts: Counter[str] = field(default_factory=Counter)
-    points: Fraction = Fraction(0)
-    bars: Counter[int] = field(default_factory=Counter)
-    """How many graded learners have which tenth of all points."""
-    passed: Counter[int] = field(default_factory=Counter)
-    """How many pass each day."""
-    watertight: Counter[int] = field(default_factory=Counter)
-    """For how many each day is watertight."""
-    misconceptions: defaultdict[int, defaultdict[str, list[_Who]]] = field(
-        default_factory=lambda: defaultdict(lambda: defaultdict(list))
-    )
-    """By the day, who made each known mistake."""
-    shown: list[_Row] = field(default_factory=list)
-    """Everybody, and what their days are shown as; no days of those who are not graded."""
-    late: int = 0
-    choices: int = 0
-    """How many learners handed in several files of one day."""
-    unused: int = 0
-    """How many learners lack a day, and handed in files that are for no day."""
-    understood: int = 0
-    """How many learners handed in files whose names have more than a day's."""
-    pythons: set[str] = field(default_factory=set)
-    shortcuts: int = 0
-    """How many learners have something to be looked at by hand."""
-    not_loaded: int = 0
-    """How many learners have files that could not be loaded."""
-    seconds: list[tuple[float, float, _Who]] = field(default_factory=list)
-    """How long each learner's days took, and how much of it they computed."""
-
-    @property
-    def learners(self) -> int:
-        return self.verdicts.total()
-
-    @property
-    def mean(self) -> Fraction:
-        return self.points / max(1, self.verdicts[GRADED])
-
-    @property
-    def slowest(self) -> list[tuple[float, float, _Who]]:
-        return sorted(self.seconds, key=lambda entry: -max(entry[:2]))[:MAX_SLOW]
-
-    @property
-    def tallest(self) -> int:
-        return max(self.bars.values(), default=1)
-
-    def add(self, learner: _Learner) -> None:
-        result = learner.result
-        self.verdicts[result.verdict] += 1
-        self.shortcuts += bool(result.review)
-        self.choices += bool(learner.choices)
-        self.unused += bool(learner.unused)
-        self.understood += bool(learner.understood)
-        self.pythons.add(result.python)
-        self.late += result.late
-        graded = result.verdict == GRADED
-        who = _Who(learner.number, learner.name, learner.points if graded else Fraction(-1))
-        self.shown.append((who, [_Shown(day.number, day.shown) for day in learner.days]))
-        if not graded:
-            return
-        self.not_loaded += bool(learner.not_loaded)
-        taken = sum(float(day.get("seconds", 0.0)) for day in result.days)
-        self.seconds.append((taken, result.computed, who))
-        self.points += learner.points
-        share = learner.points / learner.max_points if learner.max_points else Fraction(0)
-        self.bars[min(BARS - 1, int(share * BARS))] += 1
-        self.passed.update(day.number for day in learner.days if day.status == "passed")
-        self.watertight.update(day.number for day in learner.days if day.watertight)
-        for day in result.days:
-            for misconception in {check["misconception"] for check in day["checks"]} - {None}:
-                self.misconceptions[day["day"]][misconception].append(who)
+def _need(index: int, learner: _Learner) -> int:
+    """A learner's place in a day's column, by need; those not graded come last."""
+    return BY_NEED.index(learner.days[index].shown) if learner.days else len(BY_NEED)
 
 
 class _Learner:
@@ -262,6 +164,8 @@ class _Learner:
         self.file = file_name(result.learner)
         self.verdict = result.verdict
         self.points = weights.total(result)
+        self.rank = self.points if self.verdict == GRADED else Fraction(-1)
+        self.seconds = sum(float(day.get("seconds", 0.0)) for day in result.days)
         self.max_points = weights.max_points
         self.remark = weights.remark(result)
         self.days = [_GradedDay(day, weights) for day in result.days]
@@ -292,6 +196,9 @@ class _Learner:
         ]
 
 
+_Row = tuple[_Learner, list["_GradedDay"]]
+
+
 class _GradedDay:
     """One day of one learner."""
 
@@ -317,6 +224,11 @@ class _GradedDay:
         if self.watertight:
             return "watertight"
         return HALF_RIGHT if self.status in ("failed", "error") and self.points else self.status
+
+    @property
+    def misconceptions(self) -> set[str]:
+        """The known mistakes that its checks found."""
+        return {check["misconception"] for check in self.result["checks"]} - {None}
 
     @property
     def exercises(self) -> list[Exercise]:

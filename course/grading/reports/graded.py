@@ -8,6 +8,7 @@ from datetime import datetime
 
 from course.grading.gradebook import GRADER_FAULT, LearnerResult, Weights
 from course.grading.instructions import Member
+from course.grading.submission import Source
 
 
 @dataclass(frozen=True)
@@ -38,21 +39,6 @@ class Given:
 
 
 @dataclass(frozen=True)
-class SystemDownload:
-    """How a submission came.
-
-    Attributes:
-        system: from which system.
-        back: what that wants feedback on it to be called.
-        unclear: whose it may be, where its name there can be read in several ways.
-    """
-
-    system: str
-    back: str
-    unclear: Sequence[str] = ()
-
-
-@dataclass(frozen=True)
 class GradedClass:
     """A class and the run that graded it.
 
@@ -63,7 +49,7 @@ class GradedClass:
             planned, a sentence each.
         alike: groups to look at, the most alike first.
         given: submissions that are like the worked solution or the stub.
-        downloads: how each learner's submission came.
+        sources: the submissions by their learners.
         roster: the members of the class, where they are known.
     """
 
@@ -75,7 +61,7 @@ class GradedClass:
     lacking: Sequence[str] = ()
     alike: Sequence[Alike] = ()
     given: Sequence[Given] = ()
-    downloads: Mapping[str, SystemDownload] = field(default_factory=dict)
+    sources: Mapping[str, Source] = field(default_factory=dict)
     roster: Sequence[Member] = ()
 
     @property
@@ -87,13 +73,16 @@ class GradedClass:
 
     def unclear(self, learner: str) -> Sequence[str]:
         """Whose a submission may be, where that is not clear."""
-        download = self.downloads.get(learner)
-        return download.unclear if download else ()
+        return self.sources[learner].unclear if learner in self.sources else ()
 
     def system_of(self, learner: str) -> str:
         """The system from which a submission came, or nothing."""
-        download = self.downloads.get(learner)
-        return download.system if download else ""
+        return self.sources[learner].system if learner in self.sources else ""
+
+    @property
+    def systems(self) -> list[str]:
+        """The systems from which submissions came."""
+        return sorted({source.system for source in self.sources.values() if source.system})
 
     @property
     def which_days(self) -> str:

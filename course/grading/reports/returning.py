@@ -27,9 +27,7 @@ class Returned(NamedTuple):
 
 def write_returned(folder: Path, graded: GradedClass) -> Iterator[Returned]:
     """Write a zip for each system from which submissions came. The pages must be there."""
-    for system in sorted(
-        {download.system for download in graded.downloads.values() if download.system}
-    ):
+    for system in graded.systems:
         path = folder / f"feedback_{system.lower()}.zip"
         yield Returned(path, _write(path, folder / "feedback", graded, system))
 
@@ -40,7 +38,7 @@ def _write(path: Path, pages: Path, graded: GradedClass, system: str) -> list[st
         for learner in (result.learner for result in graded.known):
             if graded.system_of(learner) != system:
                 continue
-            back = graded.downloads[learner].back
+            back = graded.sources[learner].back
             if back and _is_text(back):
                 archive.write(pages / f"{file_name(learner)}.html", back)
             else:

@@ -10,6 +10,7 @@ from course.checks.loading import CORE, WATERTIGHT, load_checks
 from course.curriculum import BY_NUMBER, DAYS
 from course.grading.gradebook import LearnerResult, Weights
 from course.grading.reports import GradedClass
+from course.grading.submission import Source
 
 HOSTILE = {
     "script": "<script>alert(1)</script>",
@@ -28,6 +29,11 @@ HOSTILE = {
     "noncharacter": "\ufffe\uffff\x85\u2028",
     "very long": "A" * 10_000,
 }
+
+
+def downloaded(learner, system, back="", unclear=()):
+    """A learner's submission from a download of Canvas or Moodle."""
+    return Source(learner, (), (), system=system, back=back, unclear=unclear)
 
 
 @functools.cache
@@ -83,10 +89,11 @@ class MadeUp:
     def fault(self, name, reason="No space left on /mnt/grader."):
         return LearnerResult(name, "grader_fault", reason=reason)
 
-    def graded(self, *learners, **changes):
+    def graded(self, *learners, sources=(), **changes):
         """The class of these learners."""
         when = datetime(2026, 11, 22, 3, 14, tzinfo=UTC)
-        class_ = GradedClass(learners, Weights(self.days), 8235113, "cpu", when)
+        by_learner = {source.learner: source for source in sources}
+        class_ = GradedClass(learners, Weights(self.days), 8235113, "cpu", when, sources=by_learner)
         return replace(class_, **changes)
 
 

@@ -18,11 +18,12 @@ from course.grading.instructions import (
     read_roster,
 )
 from course.grading.job import Plan
-from course.grading.reports import SystemDownload, gradescope_results, submission_of
+from course.grading.reports import gradescope_results, submission_of
 from course.grading.reports.lms_tables import write_canvas, write_roster
 from course.grading.submission.names import meaning
 from course.grading.submission.sources import attributed, find_sources
 from course.grading.submission.taking import take
+from tests.course.grading.reports.conftest import downloaded
 from tests.course.grading.test_submissions import SOFTMAX, write, zip_of
 
 
@@ -162,7 +163,7 @@ def test_a_roster(tmp_path, made_up):
         *(passed(learner) for learner in learners),
         roster=members,
         weights=Weights([DAYS[1]], policy=Policy(points={"5": Fraction(1, 2)})),
-        downloads={learner: SystemDownload("Canvas", "") for learner in learners},
+        sources=[downloaded(learner, "Canvas") for learner in learners],
     )
     write_roster(tmp_path / "out.csv", graded)
     rows = list(csv.DictReader((tmp_path / "out.csv").open(encoding="utf-8")))

@@ -12,11 +12,11 @@ import pytest
 from course.curriculum import DAYS
 from course.grading.gradebook import Shortcut, Weights
 from course.grading.instructions import Member
-from course.grading.reports import Alike, Given, SystemDownload, file_name, write_reports
+from course.grading.reports import Alike, Given, file_name, write_reports
 from course.grading.reports.class_page import SIGNS, write_pages
 from course.grading.submission.choosing import UNDERSTOOD, FileNote
 from course.judging.misconceptions import load_misconceptions
-from tests.course.grading.reports.conftest import checks_of
+from tests.course.grading.reports.conftest import checks_of, downloaded
 
 SVG = "{http://www.w3.org/2000/svg}"
 POLICY = "default-src 'none'; style-src 'unsafe-inline'"
@@ -259,8 +259,7 @@ def test_misconceptions(report, made_up):
 def test_numbers_behind_names(report, made_up):
     """Where they are from is said, if the class is from somewhere."""
     learner = made_up.learner("a_12")
-    downloads = {"a_12": SystemDownload("Moodle", "x/feedback.html")}
-    words = report(made_up.graded(learner, downloads=downloads)).text("glance")
+    words = report(made_up.graded(learner, sources=[downloaded("a_12", "Moodle")])).text("glance")
     assert "The number after a name identifies the learner in Moodle." in words
     assert "The number after" not in report(made_up.graded(learner)).text()
 

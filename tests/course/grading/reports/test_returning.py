@@ -4,7 +4,8 @@ import zipfile
 
 import pytest
 
-from course.grading.reports import SystemDownload, write_reports
+from course.grading.reports import write_reports
+from tests.course.grading.reports.conftest import downloaded
 
 
 @pytest.fixture
@@ -12,7 +13,8 @@ def returned(tmp_path, made_up):
     """Writes a class's reports; the zips to hand back, with what they hold."""
 
     def write(*learners, **downloads):
-        class_ = made_up.graded(*learners, downloads=downloads)
+        sources = [downloaded(learner, *how) for learner, how in downloads.items()]
+        class_ = made_up.graded(*learners, sources=sources)
         result = {}
         for path, without in write_reports(tmp_path, class_):
             with zipfile.ZipFile(path) as archive:
@@ -27,9 +29,9 @@ def test_each_system_has_its_own(returned, made_up, tmp_path):
     """A page lies in the zip of the system from which its submission came, as it lies in `feedback`."""
     zips = returned(
         *map(made_up.learner, ("a", "b", "c")),
-        a=SystemDownload("Canvas", "a_1_2_feedback.html"),
-        b=SystemDownload("Moodle", "b_1_assignsubmission_file/feedback.html"),
-        c=SystemDownload("", ""),
+        a=("Canvas", "a_1_2_feedback.html"),
+        b=("Moodle", "b_1_assignsubmission_file/feedback.html"),
+        c=("",),
     )
     pages = {name: (tmp_path / "feedback" / f"{name}.html").read_bytes() for name in "ab"}
     assert zips == {
@@ -42,10 +44,10 @@ def test_who_gets_nothing_back(returned, made_up):
     """Who cannot be handed anything is named; where the grader failed there is nothing to hand back."""
     zips = returned(
         *(made_up.learner("a"), made_up.learner("b"), made_up.refused("c"), made_up.fault("d")),
-        a=SystemDownload("Moodle", ""),
-        b=SystemDownload("Moodle", "caf\udce9_1_assignsubmission_file/feedback.html"),
-        c=SystemDownload("Moodle", "c_3_assignsubmission_file/feedback.html"),
-        d=SystemDownload("Moodle", "d_4_assignsubmission_file/feedback.html"),
+        a=("Moodle", ""),
+        b=("Moodle", "caf\udce9_1_assignsubmission_file/feedback.html"),
+        c=("Moodle", "c_3_assignsubmission_file/feedback.html"),
+        d=("Moodle", "d_4_assignsubmission_file/feedback.html"),
     )
     pages, without = zips["feedback_moodle.zip"]
     assert list(pages) == ["c_3_assignsubmission_file/feedback.html"]
@@ -54,7 +56,7 @@ def test_who_gets_nothing_back(returned, made_up):
 
 def test_a_folder_of_folders_is_handed_back_by_hand(returned, made_up):
     """Where no system wants a zip, there is none."""
-    assert returned(made_up.learner("a"), a=SystemDownload("", "")) == {}
+    assert returned(made_up.learner("a"), a=("",)) == {}
 
 
 def test_what_may_be_anothers_is_in_no_gradebook(returned, made_up, tmp_path):
@@ -63,8 +65,8 @@ def test_what_may_be_anothers_is_in_no_gradebook(returned, made_up, tmp_path):
         made_up.learner("a_12"),
         made_up.learner("unclear: a_12_3_b_4_5_x.zip"),
         **{
-            "a_12": SystemDownload("Canvas", "a_12_2_feedback.html"),
-            "unclear: a_12_3_b_4_5_x.zip": SystemDownload("Canvas", "", ("a_12", "a_12_3_b_4")),
+            "a_12": ("Canvas", "a_12_2_feedback.html"),
+            "unclear: a_12_3_b_4_5_x.zip": ("Canvas", "", ("a_12", "a_12_3_b_4")),
         },
     )
     assert zips["feedback_canvas.zip"][1] == []

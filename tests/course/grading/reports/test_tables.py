@@ -10,8 +10,8 @@ import pytest
 
 from course.grading.gradebook import Weights
 from course.grading.instructions import Member
-from course.grading.reports import SystemDownload
 from course.grading.reports.lms_tables import Person, write_tables
+from tests.course.grading.reports.conftest import downloaded
 
 
 @pytest.fixture
@@ -27,10 +27,6 @@ def tables(tmp_path):
 
 
 VERSION = platform.python_version()
-
-
-def from_system(system, *learners):
-    return {learner.learner: SystemDownload(system, "") for learner in learners}
 
 
 OLD_COLUMNS = [
@@ -84,7 +80,9 @@ def test_canvas(tables, made_up):
     """Canvas finds its columns, the points possible, and the id that its download had in the name."""
     learners = [made_up.learner("doejane_12345", wrong=1), made_up.learner("Ada")]
     learners += [made_up.refused("Bo_7"), made_up.fault("unlucky")]
-    graded = made_up.graded(*learners, downloads=from_system("Canvas", *learners))
+    graded = made_up.graded(
+        *learners, sources=[downloaded(one.learner, "Canvas") for one in learners]
+    )
     title = "Transformers from scratch: days 1-3"
     assert tables(graded, "canvas.csv") == [
         ["Student", "ID", "SIS User ID", "SIS Login ID", "Section", title],
@@ -98,7 +96,9 @@ def test_canvas(tables, made_up):
 def test_moodle(tables, made_up):
     """Moodle finds the columns without which it takes nothing, and the participant."""
     learners = made_up.learner("Jane Doe_12345", wrong=1), made_up.fault("unlucky")
-    graded = made_up.graded(*learners, downloads=from_system("Moodle", *learners))
+    graded = made_up.graded(
+        *learners, sources=[downloaded(one.learner, "Moodle") for one in learners]
+    )
     columns, *rows = tables(graded, "moodle.csv")
     assert [dict(zip(columns, row, strict=True)) for row in rows] == [
         {
@@ -158,7 +158,7 @@ def test_no_id_is_invented(tables, made_up, system, name, canvas, moodle):
     """Imported, it would be someone else's grade: a folder's name has none, and each system its own."""
     team = made_up.learner("team_3")
     members = [Member("3", "Cem"), Member("9", "Paul", "")]
-    graded = made_up.graded(team, downloads=from_system(system, team), roster=members)
+    graded = made_up.graded(team, sources=[downloaded("team_3", system)], roster=members)
     assert tables(graded, "canvas.csv")[2][:2] == [name, canvas]
     assert [tables(graded, "moodle.csv")[1][at] for at in (1, 0)] == [name, moodle]
     verdict = "graded" if system else "nothing_handed_in"
