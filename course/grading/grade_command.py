@@ -9,7 +9,6 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from fractions import Fraction
-from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
@@ -20,16 +19,9 @@ from rich.text import Text
 
 from course.curriculum import DAYS
 from course.grading.gradebook import GRADER_FAULT, LearnerResult, Weights
-from course.grading.instructions import (
-    Member,
-    Policy,
-    read_map,
-    read_policy,
-    read_roster,
-    read_weights,
-)
+from course.grading.instructions import read_map, read_policy, read_roster, read_weights
 from course.grading.job import Plan, course_digest, lacking_device
-from course.grading.pools import DaskPool, ProcessPool, closing, processes_that_fit
+from course.grading.pools import DaskPool, ProcessPool, processes_that_fit
 from course.grading.reports import Returned, named_as, submission_of
 from course.grading.run import ClassRun, InUse, grade_all, remember, seed_of, sole_use
 from course.grading.sandbox import NoSandbox, open_sandbox
@@ -37,7 +29,6 @@ from course.grading.submission import (
     ANSWERS,
     ARCHIVES,
     UNCLEAR,
-    NothingHandedIn,
     Source,
     attributed,
     find_sources,
@@ -171,15 +162,18 @@ def grade(
     try:
         with sole_use(out):
             lacking = _missing_protections(unsafe, console) if unsafe or cluster is None else []
-            day_weights = _read(partial(read_weights, days=chosen), weights, "--weights")
-            counting = _read(read_policy, policy, "--policy")
-            points = Weights(chosen, day_weights, watertight, counting)
-            files, learners = _read(read_map, names, "--map") or ({}, {})
-            members = _read(read_roster, roster, "--roster") or []
-            sources = _sources(submissions, learners)
+            points = Weights(
+                chosen,
+                _valid("--weights", read_weights, weights, chosen) if weights else None,
+                watertight,
+                _valid("--policy", read_policy, policy) if policy else None,
+            )
+            files, learners = _valid("--map", read_map, names) if names else ({}, {})
+            members = _valid("--roster", read_roster, roster) if roster else []
+            sources = _valid("--map", attributed, _valid(None, find_sources, submissions), learners)
             plan = Plan(
                 days=tuple(day.number for day in chosen),
-                seed=_seed(out, seed, resume),
+                seed=_valid("--seed", seed_of, out, seed, resume),
                 device=device.value,
                 unsafe=unsafe,
                 edition=course_digest(),
@@ -201,11 +195,8 @@ def grade(
         console.print("Stopped. Finished grades are kept: the same command resumes from here.")
         raise typer.Exit(1) from None
     failed = _print_summary(console, out, graded.results)
-    _print_returned(console, returned)
-    _print_unclear(console, run.sources)
-    _print_unused(console, files, graded.results)
-    _print_missing(console, members, run.sources)
-    _print_unknown(console, points.policy, members, run.sources)
+    for words in notes(run, files, returned):
+        console.print(display.safe(words.replace("\n", " ")))
     if gone:
         who = "a learner" if gone == 1 else f"{gone} learners"
         words = f"An earlier run's reports on {who} no longer in this class are now in {aside}."
@@ -216,35 +207,12 @@ def grade(
 T = TypeVar("T")
 
 
-def _seed(out: Path, seed: int | None, resume: bool) -> int:
-    """Return the seed. Refuse one that would grade again all that an earlier run has graded."""
-    earlier = seed_of(out, None, resume) if (out / "run.json").exists() else seed
-    if resume and seed is not None and seed != earlier:
-        raise typer.BadParameter(
-            f"{out} was graded with seed {earlier}. Leave --seed out to keep these grades, or use "
-            "--no-resume to grade everything again.",
-            param_hint="--seed",
-        )
-    return seed_of(out, seed, resume)
-
-
-def _read(read: Callable[[Path], T], path: Path | None, option: str) -> T | None:
-    """Read an instructor's file, if there is one."""
+def _valid(option: str | None, read: Callable[..., T], *arguments: object) -> T:
+    """Return what a function reads; what it refuses is a usage error of the option."""
     try:
-        return read(path) if path else None
+        return read(*arguments)
     except ValueError as error:
         raise typer.BadParameter(str(error), param_hint=option) from error
-
-
-def _sources(submissions: Path, learners: Mapping[str, str]) -> list[Source]:
-    """Return the submissions, which must include all that the instructor's map names."""
-    try:
-        return attributed(find_sources(submissions), learners)
-    except NothingHandedIn as error:
-        raise typer.BadParameter(str(error)) from error
-    except KeyError as error:
-        words = f"No submission is called {error}."
-        raise typer.BadParameter(words, param_hint="--map") from error
 
 
 def _device(device: Device, cluster: str | None) -> None:
@@ -275,7 +243,7 @@ def _pool(
     cluster: str | None, jobs: int | None, device: Device
 ) -> Iterator[ProcessPool | DaskPool]:
     if cluster is None:
-        with closing(ProcessPool(jobs or processes_that_fit())) as pool:
+        with contextlib.closing(ProcessPool(jobs or processes_that_fit())) as pool:
             yield pool
         return
     try:
@@ -284,7 +252,7 @@ def _pool(
         raise typer.BadParameter("--cluster needs Dask: pip install -e '.[cluster]'.") from error
     except (OSError, ValueError) as error:
         raise typer.BadParameter(f"No Dask scheduler answers at {cluster}: {error}") from error
-    with closing(connected) as pool:
+    with contextlib.closing(connected) as pool:
         yield pool
 
 
@@ -356,81 +324,60 @@ def _print_bound(console: Console, run: ClassRun, width: int) -> None:
     console.print(Text(f"{most}, if every submission uses all of its time.", "quiet"))
 
 
-def _print_missing(console: Console, members: Sequence[Member], sources: Sequence[Source]) -> None:
-    """Print the learners in the roster who handed in nothing."""
-    systems = {source.learner: source.system for source in sources}
+def notes(run: ClassRun, files: Mapping[str, str], returned: Sequence[Returned]) -> Iterator[str]:
+    """Yield what an instructor should know of the class beside the verdicts, a sentence or two each."""
+    for path, without in returned:
+        yield f"To hand back: {path}"
+        if without:
+            yield f"It has no page for {_first(without)}, who handed in no file: see feedback/."
+    doubts = list(_doubts(run.sources))
+    yield from doubts[:MAX_NAMED]
+    if len(doubts) > MAX_NAMED:
+        yield f"And {len(doubts) - MAX_NAMED} more: see the report."
+    lines = unused(files, run.results()) if files else []
+    if lines:
+        yield f"--map has lines that fit no file: {_first(lines)}."
+    systems = {source.learner: source.system for source in run.sources}
     missing = [
-        member.name or member.id for member in members if submission_of(member, systems) is None
+        member.name or member.id for member in run.roster if submission_of(member, systems) is None
     ]
     if missing:
-        words = f"{len(missing)} of {len(members)} in the roster handed in nothing"
-        console.print(_line_of(f"{words}: {_first(missing)} (roster.csv)."))
+        words = f"{len(missing)} of {len(run.roster)} in the roster handed in nothing"
+        yield f"{words}: {_first(missing)} (roster.csv)."
+    named = run.weights.policy.named
+    if unknown := sorted(named - {*systems, *(named_as(member, named) for member in run.roster)}):
+        yield f"--policy names {_first(unknown)}, but no submission or roster has that name."
 
 
-def _print_unknown(
-    console: Console, policy: Policy, members: Sequence[Member], sources: Sequence[Source]
-) -> None:
-    """Print the learners in the policy who neither handed in anything nor are in the roster."""
-    names = {source.learner for source in sources}
-    names |= {named_as(member, policy.named) for member in members}
-    if unknown := sorted(policy.named - names):
-        words = f"--policy names {_first(unknown)}, but no submission or roster has that name."
-        console.print(_line_of(words))
-
-
-def _print_unclear(console: Console, sources: Sequence[Source]) -> None:
-    """Print the submissions whose learner is unclear, or that may be two learners' or one learner's."""
-    lines = [
-        f"It is unclear whose submission {source.learner.removeprefix(UNCLEAR)} is: "
-        f"{' or '.join(source.unclear)}. It was graded separately."
-        for source in sources
-        if source.unclear
-    ] + [
-        f"{source.learner} handed in under the numbers {_first(source.numbers)}, and the newest files count. "
-        "If these are two people, rename a folder."
-        for source in sources
-        if source.numbers
-    ]
+def _doubts(sources: Sequence[Source]) -> Iterator[str]:
+    """Yield the submissions whose learner is unclear, or that may be two learners' or one learner's."""
     learners = {source.learner for source in sources}
-    lines += [
-        f"{learner} and {beside} are in the class: if they are one learner's, remove one of them."
-        for learner in sorted(learners)
-        for beside in sorted(learners & {f"{learner}{ending}" for ending in ARCHIVES})
-    ]
-    for words in lines[:MAX_NAMED]:
-        console.print(_line_of(words))
-    if len(lines) > MAX_NAMED:
-        console.print(f"And {len(lines) - MAX_NAMED} more: see the report.")
+    for source in sources:
+        if source.unclear:
+            yield (
+                f"It is unclear whose submission {source.learner.removeprefix(UNCLEAR)} is: "
+                f"{' or '.join(source.unclear)}. It was graded separately."
+            )
+        if source.numbers:
+            yield (
+                f"{source.learner} handed in under the numbers {_first(source.numbers)}, and the newest "
+                "files count. If these are two people, rename a folder."
+            )
+        for beside in sorted(learners & {f"{source.learner}{ending}" for ending in ARCHIVES}):
+            yield (
+                f"{source.learner} and {beside} are in the class: if they are one learner's, remove one "
+                "of them."
+            )
 
 
-def _print_unused(
-    console: Console, files: Mapping[str, str], results: Iterable[LearnerResult]
-) -> None:
-    """Print the lines of the instructor's map that fit no file."""
-    if not files:
-        return
-    notes = (note for result in results for note in (*result.taken, *result.ignored))
-    names = {note.path.rpartition("/")[2] for note in notes} - ANSWERS
-    unused = [line for line in files if not any(matches(name, line) for name in names)]
-    if unused:
-        console.print(_line_of(f"--map has lines that fit no file: {_first(unused)}."))
-
-
-def _print_returned(console: Console, returned: Sequence[Returned]) -> None:
-    """Print the zips of pages to hand back, and the learners without a page."""
-    for path, without in returned:
-        console.print(Text(f"To hand back: {path}", "quiet"))
-        if without:
-            words = f"It has no page for {_first(without)}, who handed in no file: see feedback/."
-            console.print(_line_of(words))
+def unused(files: Iterable[str], results: Iterable[LearnerResult]) -> list[str]:
+    """Return the lines of the instructor's map that fit no file."""
+    paths = (note.path for result in results for note in (*result.taken, *result.ignored))
+    names = {path.rpartition("/")[2] for path in paths} - ANSWERS
+    return [line for line in files if not any(matches(name, line) for name in names)]
 
 
 def _first(names: Sequence[str]) -> str:
     """The first of many names, and how many more there are."""
     more = f" and {len(names) - MAX_NAMED} more" if len(names) > MAX_NAMED else ""
     return ", ".join(names[:MAX_NAMED]) + more
-
-
-def _line_of(words: str) -> Text:
-    """Words with names that learners chose, on one line."""
-    return display.safe(words.replace("\n", " "))

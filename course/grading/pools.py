@@ -6,11 +6,9 @@ Either takes a task as JSON and gives a future of a result as JSON. A future tha
 
 from __future__ import annotations
 
-import contextlib
 import multiprocessing
 import multiprocessing.connection
 import signal
-from collections.abc import Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from typing import Any, Protocol
@@ -136,12 +134,3 @@ class DaskPool:
 def processes_that_fit() -> int:
     """How many submissions this machine can grade at once, in cores and in memory."""
     return max(1, min(cores(), int(psutil.virtual_memory().total // (1.2 * MAX_MEMORY))))
-
-
-@contextlib.contextmanager
-def closing(pool: ProcessPool | DaskPool) -> Iterator[ProcessPool | DaskPool]:
-    """Within it, the pool works; afterwards nothing of it is left."""
-    try:
-        yield pool
-    finally:
-        pool.close()

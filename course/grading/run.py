@@ -210,13 +210,23 @@ def _outcome(future: Future[str], turn: _Turn, pool: GradingPool) -> LearnerResu
 
 
 def seed_of(folder: Path, chosen: int | None, resume: bool) -> int:
-    """Return the seed asked for, or else that of the run to resume, or else a new one."""
-    if chosen is not None:
-        return chosen
-    with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
-        if resume:
-            return int(json.loads((folder / "run.json").read_text(encoding="utf-8"))["seed"])
-    return secrets.randbelow(SEEDS)
+    """Return the seed of the run to resume, or else the seed asked for, or else a new one.
+
+    Raises:
+        ValueError: the seed asked for is a different one, which would grade everything again.
+    """
+    stored = None
+    if resume:
+        with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
+            stored = int(json.loads((folder / "run.json").read_text(encoding="utf-8"))["seed"])
+    if stored is None:
+        return secrets.randbelow(SEEDS) if chosen is None else chosen
+    if chosen not in (None, stored):
+        raise ValueError(
+            f"{folder} was graded with seed {stored}. Leave --seed out to keep these grades, or use "
+            "--no-resume to grade everything again."
+        )
+    return stored
 
 
 def remember(folder: Path, plan: Plan) -> None:

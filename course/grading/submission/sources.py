@@ -78,11 +78,13 @@ def attributed(sources: Iterable[Source], learners: Mapping[str, str]) -> list[S
         learners: by the names of submissions that were nobody's, whose they are.
 
     Raises:
-        KeyError: there is no such submission.
+        ValueError: there is no such submission.
     """
     by_learner = {source.learner: source for source in sources}
     for name, learner in learners.items():
         key = f"{UNCLEAR}{name}" if f"{UNCLEAR}{name}" in by_learner else name
+        if key not in by_learner:
+            raise ValueError(f"No submission is called {name!r}.")
         source = dataclasses.replace(by_learner.pop(key), learner=learner, unclear=())
         by_learner[learner] = (
             _joined(by_learner[learner], source) if learner in by_learner else source

@@ -1,15 +1,17 @@
 """Points: a day's, shared by its exercises; results as JSON and back; what the command says of a class."""
 
-import io
 import json
 from fractions import Fraction
 
 import pytest
-from rich.console import Console
 
 from course.curriculum import DAYS
 from course.grading import grade_command
 from course.grading.gradebook import GRADED, LearnerResult, Shortcut, Weights
+from course.grading.instructions import Member, Policy
+from course.grading.job import Plan
+from course.grading.reports import Returned
+from course.grading.run import ClassRun
 from course.grading.submission import Source
 from course.grading.submission.choosing import FileNote
 
@@ -112,19 +114,27 @@ def test_what_others_read_stays():
     assert entry["version"] == 2
 
 
-def test_the_command_tells_of_names():
-    """Lines of a map that fit no file, and learners who may be two."""
-    console = Console(file=io.StringIO(), width=200)
+def test_the_command_tells_of_names(tmp_path):
+    """Lines of a map that fit no file, learners who may be two, and names that nobody has; points set by
+    hand may be of who handed in nothing."""
     taken = [FileNote("x/hw1.py", "day01_softmax.py", ""), FileNote("day02_attention.py", "", "")]
-    results = [LearnerResult("ada", GRADED, taken=taken, ignored=[FileNote("b.py", "", "")])]
+    result = LearnerResult("ada", GRADED, taken=taken, ignored=[FileNote("b.py", "", "")])
     files = dict.fromkeys(("hw1.py", "hw[0-9].py", "b*", "day0*.py", "hw2.py"), "day01_softmax.py")
-    grade_command._print_unused(console, files, results)
     twice = Source("Jane Doe", (), (), numbers=("111", "112"))
-    packed = [Source(name, (), ()) for name in ("ada", "ada.zip")]
-    grade_command._print_unclear(console, [*packed, twice])
-    assert console.file.getvalue().splitlines() == [
-        "--map has lines that fit no file: day0*.py, hw2.py.",
+    sources = [twice, *(Source(name, (), ()) for name in ("ada", "ada.zip"))]
+    policy = Policy(excused=["jane"], points={"paul_paper": 1, "zoe_1": 2, "ada": 3})
+    roster = [Member("paul_paper"), Member("1", "zoe"), Member("2", "ada")]
+    plan = Plan((1,), 5, "cpu", False, "edition")
+    run = ClassRun(tmp_path, plan, Weights(DAYS[:1], policy=policy), sources, roster)
+    run.keep(result)
+    returned = [Returned(tmp_path / "x.zip", ["bo"])]
+    assert list(grade_command.notes(run, files, returned)) == [
+        f"To hand back: {tmp_path / 'x.zip'}",
+        "It has no page for bo, who handed in no file: see feedback/.",
         "Jane Doe handed in under the numbers 111, 112, and the newest files count. "
         "If these are two people, rename a folder.",
         "ada and ada.zip are in the class: if they are one learner's, remove one of them.",
+        "--map has lines that fit no file: day0*.py, hw2.py.",
+        "2 of 3 in the roster handed in nothing: paul_paper, zoe (roster.csv).",
+        "--policy names jane, but no submission or roster has that name.",
     ]

@@ -9,7 +9,6 @@ from rich.console import Console
 
 from course.grading import grade_command, job
 from course.grading.gradebook import GRADED, LOST, UNSEEN, LearnerResult, Shortcut
-from course.grading.instructions import Member, Policy
 from course.grading.job import Grader, Plan
 from course.grading.submission.sources import Source
 from course.grading.submission.taking import Taken
@@ -85,16 +84,6 @@ def test_the_summary_counts_what_could_not_be_looked_through(tmp_path):
         grade_command._print_summary(console, tmp_path, results)
         lines.append(console.file.getvalue().splitlines()[0])
     assert lines == ["5 graded.", "5 graded, 2 with files that could not be searched."]
-
-
-def test_a_policy_for_who_handed_in_nothing_is_no_error():
-    """Points set by hand are for just that case; a name that nobody has is a note."""
-    policy = Policy(excused=["jane"], points={"paul_paper": 1, "zoe_1": 2, "ada": 3})
-    console = Console(file=io.StringIO(), width=200)
-    roster, sources = [Member("paul_paper"), Member("1", "zoe")], [Source("ada", (), ())]
-    grade_command._print_unknown(console, policy, roster, sources)
-    words = "--policy names jane, but no submission or roster has that name."
-    assert console.file.getvalue().splitlines() == [words]
 
 
 @pytest.fixture

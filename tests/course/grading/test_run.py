@@ -160,13 +160,18 @@ def test_a_result_that_cannot_be_used_is_graded_again(run, change):
 
 
 def test_the_seed_stays(tmp_path):
-    """A run that goes on keeps the seed; another is asked for, or drawn afresh."""
+    """A run that resumes keeps the seed, and refuses another, with which all would be graded again."""
     assert seed_of(tmp_path, 3, True) == 3
     assert seed_of(tmp_path, None, True) != seed_of(tmp_path, None, True)
     running.remember(tmp_path, PLAN)
-    assert seed_of(tmp_path, None, True) == PLAN.seed
-    assert seed_of(tmp_path, 8, True) == 8
+    assert seed_of(tmp_path, None, True) == seed_of(tmp_path, PLAN.seed, True) == PLAN.seed
+    assert seed_of(tmp_path, 8, False) == 8
     assert seed_of(tmp_path, None, False) != PLAN.seed
+    (tmp_path / "class" / "ann").mkdir(parents=True)
+    out = tmp_path / "out"
+    running.remember(out, PLAN)
+    output = refused(tmp_path / "class", "--out", out, "--seed", PLAN.seed + 1)
+    assert f"{out} was graded with seed {PLAN.seed}. Leave --seed out" in output
 
 
 def test_the_digest_tells_all_that_matters():
@@ -403,18 +408,6 @@ def test_no_such_device(tmp_path, device, words):
     output = refused(tmp_path / "class", "--out", tmp_path / "out", "--device", device)
     assert f"Device '{device}': {words}. Nothing was graded or written." in output
     assert not (tmp_path / "out").exists()
-
-
-def test_another_seed_asks_first(tmp_path):
-    """With a seed other than the folder's, all grades would be made again: exit 2, unless that is wanted."""
-    (tmp_path / "class" / "ann").mkdir(parents=True)
-    out = tmp_path / "out"
-    out.mkdir()
-    running.remember(out, PLAN)
-    output = refused(tmp_path / "class", "--out", out, "--seed", PLAN.seed + 1)
-    assert f"{out} was graded with seed {PLAN.seed}. Leave --seed out" in output
-    assert grade_command._seed(out, PLAN.seed, True) == PLAN.seed
-    assert grade_command._seed(out, PLAN.seed + 1, False) == PLAN.seed + 1
 
 
 def test_a_second_ctrl_c_does_not_wait(monkeypatch):

@@ -132,7 +132,7 @@ def test_a_map_says_whose_an_unclear_submission_is(tmp_path, packed):
     [source] = attributed(find_sources(path), {unclear: "ann_55"})
     assert (source.learner, source.unclear) == ("ann_55", ())
     assert take(source).files == {SOFTMAX: b"one", "day02_attention.py": b"two"}
-    with pytest.raises(KeyError, match="nobody"):
+    with pytest.raises(ValueError, match="No submission is called 'nobody'"):
         attributed(find_sources(path), {"nobody": "ann_55"})
 
 
