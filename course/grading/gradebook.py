@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields, replace
 from fractions import Fraction
 from typing import Any
 
@@ -42,19 +42,19 @@ class LearnerResult:
         learner: the name of the folder or archive that was handed in.
         verdict: `graded`; `nothing_found`, where no file is one of the days'; `refused`, an archive that
             cannot be taken safely; or `grader_fault`, which is never the learner's.
-        days: the verdicts, as `course check --json` has them, and whether each was `handed_in`; empty
-            unless graded.
+        days: the verdicts, as `course check --json` has them, whether each was `handed_in`, `late`, and a
+            digest of its `file`; empty unless graded.
         reason: what was found instead of the days' files, why it was refused, or what went wrong here.
         review: what to look at by hand.
         fingerprints: for each file, hashes that similar files share.
         digest: of the files, the checks, the seed: the same digest, the same result.
         computed: seconds of CPU time that the learner's code took.
         late: whether the download says that something was handed in late.
-        late_days: the days of which it says so.
         taken: the files that were taken.
         ignored: the first of those that were not.
         ignored_count: how many these are.
         python: the version of the Python that graded, on the machine that did.
+        earlier: verdicts on days whose file in an earlier submission was a different one, or was on time.
     """
 
     learner: str
@@ -66,11 +66,35 @@ class LearnerResult:
     digest: str = ""
     computed: float = 0.0
     late: bool = False
-    late_days: list[int] = field(default_factory=list)
     taken: list[FileNote] = field(default_factory=list)
     ignored: list[FileNote] = field(default_factory=list)
     ignored_count: int = 0
     python: str = field(default_factory=platform.python_version)
+    earlier: list[dict[str, Any]] = field(default_factory=list)
+
+    @property
+    def late_days(self) -> list[int]:
+        """The days that were handed in late."""
+        return [row["day"] for row in self.days if row["late"]]
+
+    @property
+    def earlier_days(self) -> list[int]:
+        """The days for which an earlier submission counts."""
+        return [row["day"] for row in self.days if row in self.earlier]
+
+    def after(self, stored: LearnerResult) -> LearnerResult:
+        """Return the result with the verdicts on earlier submissions, of which `stored` is the last.
+
+        A file that has not changed has today's verdict, and is on time if it was on time once.
+        """
+        today = {(row["day"], row["file"]): row for row in self.days}
+        earlier: list[dict[str, Any]] = []
+        for row in (*stored.days, *stored.earlier):
+            same = today.get((row["day"], row["file"]))
+            row = same | {"late": row["late"]} if same else row
+            if row["handed_in"] and row not in (*self.days, *earlier):
+                earlier.append(row)
+        return replace(self, earlier=earlier)
 
     @property
     def unseen(self) -> bool:
@@ -88,7 +112,7 @@ class LearnerResult:
             "version": VERSION,
             "learner": self.learner,
             "verdict": self.verdict,
-            "points": rounded(weights.total(self)),
+            "points": rounded(weights.total(weights.counting(self))),
             "max_points": rounded(weights.max_points),
         }
         return first | asdict(self) | {"computed": round(self.computed, 3)}
@@ -135,6 +159,26 @@ class Weights:
     def max_points(self) -> Fraction:
         return sum((self.of(day.number) for day in self.days), Fraction(0))
 
+    def counting(self, result: LearnerResult) -> LearnerResult:
+        """Return the result with each day's best submission, of equals the last, if the policy wants that.
+
+        If the last submission was not graded, earlier ones count where there is one for every day.
+        """
+        rows = [
+            [row for row in (*result.days, *result.earlier) if row["day"] == day.number]
+            for day in self.days
+        ]
+        asked = self.policy.keep_best and result.verdict != GRADER_FAULT
+        if not (asked and result.earlier and all(rows)):
+            return result
+
+        def earned(row: Mapping[str, Any]) -> Fraction:
+            return self.day_points(row) - self.day_penalty(result, row)
+
+        days = [max(of_day, key=earned) for of_day in rows]
+        late = any(row["late"] for row in days)
+        return replace(result, verdict=GRADED, days=days, late=late)
+
     def total(self, result: LearnerResult) -> Fraction:
         """The points of a learner: those that the days earn, less what being late costs; or set by hand."""
         by_hand = self.policy.points.get(result.learner)
@@ -146,16 +190,23 @@ class Weights:
 
     def day_penalty(self, result: LearnerResult, day: Mapping[str, Any]) -> Fraction:
         """The points that being late costs on one day: a share of those that the day earns."""
-        late = day["day"] in result.late_days and result.learner not in self.policy.excused
-        return self.policy.late * self.day_points(day) if late else Fraction(0)
+        costs = day["late"] and result.learner not in self.policy.named
+        return self.policy.late * self.day_points(day) if costs else Fraction(0)
 
     def remark(self, result: LearnerResult) -> str:
-        """Why the points of a learner are not those of the days, in a sentence; else nothing."""
+        """Why the points are not those of the last submission's days, in sentences; else nothing."""
         if result.learner in self.policy.points:
             return "The points were set by hand."
-        lost = rounded(self.penalty(result))
-        days = ", ".join(map(str, result.late_days))
-        return f"Handed in late: day {days}, which costs {lost:g} points." if lost else ""
+        remarks = []
+        if lost := rounded(self.penalty(result)):
+            days = ", ".join(map(str, result.late_days))
+            remarks.append(f"Handed in late: day {days}, which costs {lost:g} points.")
+        if result.earlier_days:
+            days = ", ".join(map(str, result.earlier_days))
+            remarks.append(f"An earlier submission earned more and counts: day {days}.")
+            if result.reason:
+                remarks.append(f"The last submission was not graded: {result.reason}")
+        return " ".join(remarks)
 
     def points(self, results: Iterable[Mapping[str, Any]]) -> Fraction:
         """The points that a learner's days earn together."""

@@ -27,11 +27,13 @@ class Policy:
         late: the share of its points that a late day loses.
         excused: learners who lose nothing.
         points: of learners whose points are set by hand.
+        keep_best: whether the best submission of each day counts, and not the last.
     """
 
     late: Fraction = Fraction(0)
     excused: Collection[str] = ()
     points: Mapping[str, Fraction] = field(default_factory=dict)
+    keep_best: bool = False
 
     @property
     def named(self) -> set[str]:
@@ -87,19 +89,20 @@ def read_weights(path: Path, days: list[Day]) -> dict[int, float]:
 
 
 def read_policy(path: Path) -> Policy:
-    """A policy, from a YAML file with `late`, `excused` and `points`.
+    """A policy, from a YAML file with `late`, `excused`, `points` and `keep`.
 
     Raises:
         ValueError: it is none, with the reason.
     """
     policy = _mapping(path, "late: 0.1")
-    if unknown := sorted(map(str, policy.keys() - {"late", "excused", "points"})):
-        raise ValueError(f"{path}: {unknown[0]!r} is none of `late`, `excused` and `points`.")
-    late, excused, points = (
-        policy.get("late", 0),
-        policy.get("excused", []),
-        policy.get("points", {}),
-    )
+    if unknown := sorted(map(str, policy.keys() - {"late", "excused", "points", "keep"})):
+        raise ValueError(
+            f"{path}: {unknown[0]!r} is none of `late`, `excused`, `points` and `keep`."
+        )
+    late, excused = policy.get("late", 0), policy.get("excused", [])
+    points, keep = policy.get("points", {}), policy.get("keep", "last")
+    if keep not in ("last", "best"):
+        raise ValueError(f"{path}: keep must be `last` or `best`, got {keep!r}")
     if type(late) not in (int, float) or not 0 <= late <= 1:
         raise ValueError(f"{path}: late must be a share from 0 to 1, got {late!r}")
     if not isinstance(excused, list) or not isinstance(points, dict):
@@ -107,7 +110,8 @@ def read_policy(path: Path) -> Policy:
     for learner, value in points.items():
         _demand_points(path, value, str(learner))
     by_hand = {composed(str(learner)): Fraction(str(value)) for learner, value in points.items()}
-    return Policy(Fraction(str(late)), {composed(str(name)) for name in excused}, by_hand)
+    names = {composed(str(name)) for name in excused}
+    return Policy(Fraction(str(late)), names, by_hand, keep == "best")
 
 
 def _demand_points(path: Path, points: object, whose: str) -> None:

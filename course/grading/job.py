@@ -237,7 +237,6 @@ class Grader:
                 return None
             about: dict[str, Any] = {
                 "late": bool(source.late),
-                "late_days": [n for n in late_days(taken, source.late) if n in self._plan.days],
                 "taken": taken.taken,
                 "ignored": taken.ignored,
                 "ignored_count": taken.ignored_count,
@@ -248,20 +247,20 @@ class Grader:
             review, fingerprints = self._analyze(taken.files, session)
             runs = MAX_RUNS
             known = {day["digest"]: day for day in known_days if day.get("digest")}
+            late = late_days(taken, source.late)
             rows = []
             for judge in self._judges:
                 day_digest = self._digest_of_day(judge.day, taken.files)
-                if day_digest in known:
-                    rows.append(known[day_digest])
-                    continue
-                verdict, spent, about_day = self._day_or_fault(judge, taken.files, session, runs)
-                runs -= spent
-                stays = "fault" not in about_day and not session.exhausted(*self._budget)
-                rows.append(
-                    verdict.as_json()
-                    | about_day
-                    | {"called": list(verdict.called), "digest": day_digest if stays else ""}
-                )
+                row = known.get(day_digest)
+                if row is None:
+                    verdict, spent, about_day = self._day_or_fault(
+                        judge, taken.files, session, runs
+                    )
+                    runs -= spent
+                    stays = "fault" not in about_day and not session.exhausted(*self._budget)
+                    row = verdict.as_json() | about_day
+                    row |= {"called": list(verdict.called), "digest": day_digest if stays else ""}
+                rows.append(row | {"late": judge.day.number in late})
         review += [
             Shortcut(row["day"], 0, f"{name}, when it ran")
             for row in rows
@@ -352,7 +351,11 @@ class Grader:
         Raises:
             NotStarted, NotEmpty, OSError, MemoryError: this machine failed, and may not fail again.
         """
-        about: dict[str, Any] = {"handed_in": bool(_file_of(judge.day, files))}
+        name = _file_of(judge.day, files)
+        about: dict[str, Any] = {
+            "handed_in": name is not None,
+            "file": hashlib.sha256(files[name]).hexdigest() if name else "",
+        }
         try:
             verdict, spent = self._day(judge, files, session, max_runs)
             return verdict, spent, about | {"drawn_at": judge.redrawn if verdict.begun else {}}

@@ -76,11 +76,11 @@ class ClassRun:
             json.dump(result.as_json(self.weights), file, ensure_ascii=False, indent=1)
 
     def results(self) -> Iterator[LearnerResult]:
-        """Yield the results of the class."""
+        """Yield the results of the class, with the submissions that count."""
         for source in self.sources:
             result = self.kept(source.learner)
             if result is not None:
-                yield result
+                yield self.weights.counting(result)
 
     def report(self, lacking: list[str]) -> tuple[GradedClass, list[Returned]]:
         """Write all reports.
@@ -174,7 +174,8 @@ def grade_all(
             elif result.verdict == GRADER_FAULT and turn.tries < MAX_TRIES:
                 again.append(turn)
             else:
-                run.keep(result)
+                stored = run.kept(result.learner) if resume else None
+                run.keep(result.after(stored) if stored else result)
                 done(result, False)
 
 
@@ -187,7 +188,7 @@ def _begin(
         "plan": run.plan.as_json(),
         "source": turn.source.as_json(),
         "known": stored.digest if stored else "",
-        "rows": stored.days if stored else [],
+        "rows": [*stored.days, *stored.earlier] if stored else [],
     }
     at_work[pool.submit(json.dumps(task))] = turn
 

@@ -45,12 +45,11 @@ def gradescope_results(result: LearnerResult, weights: Weights) -> dict[str, Any
         REFUSED: f"It could not be taken: {result.reason}",
         NOTHING_FOUND: result.reason,
     }
-    output = visible(shortened(outputs.get(result.verdict, ""))) or (
-        f"★ Watertight days: {stars}" if stars else ""
-    )
+    output = outputs.get(result.verdict) or (f"★ Watertight days: {stars}" if stars else "")
+    lines = filter(None, [output, weights.remark(result)])
     return {
         "score": rounded(weights.total(result)),
-        "output": "\n".join(filter(None, [output, weights.remark(result)])),
+        "output": visible(shortened("\n".join(lines))),
         "output_format": "text",
         "test_output_format": "text",
         "test_name_format": "text",

@@ -36,13 +36,13 @@ def write_tables(folder: Path, graded: GradedClass) -> None:
 
 def write_grades(path: Path, graded: GradedClass) -> None:
     """Our own table: a learner a row, a day a column; then how many days are watertight, and which; then
-    whether the download says that it is late, which days were not handed in, which Python graded, and the
-    points that being late cost."""
+    whether the download says that it is late, which days were not handed in, which Python graded, the points
+    that being late cost, and the days for which an earlier submission counts."""
     weights = graded.weights
     days = [day.number for day in weights.days]
     by_days = [f"day{day:02d}" for day in days]
     stars = ["watertight", "watertight_days"]
-    handing_in = ["late", "not_handed_in", "python", "lost_by_lateness"]
+    handing_in = ["late", "not_handed_in", "python", "lost_by_lateness", "earlier_days"]
     columns = ["learner", "verdict", "points", "max_points", *by_days, *stars, *handing_in]
 
     def row(result: LearnerResult) -> list[Cell]:
@@ -57,7 +57,8 @@ def write_grades(path: Path, graded: GradedClass) -> None:
         lacking = " ".join(str(day["day"]) for day in result.days if not day["handed_in"])
         graded_as = [cell(result.learner), result.verdict, points, most]
         lost = plain(weights.penalty(result)) if result.late else ""
-        return [*graded_as, *by_day, count, which, late, lacking, result.python, lost]
+        earlier = " ".join(map(str, result.earlier_days))
+        return [*graded_as, *by_day, count, which, late, lacking, result.python, lost, earlier]
 
     _write(path, columns, (row(result) for result in graded.results))
 
@@ -72,7 +73,8 @@ def _late(result: LearnerResult) -> str:
 def write_canvas(path: Path, graded: GradedClass) -> None:
     """A table that Canvas's gradebook imports: a column of points for one assignment."""
     weights = graded.weights
-    assignment = f"Transformers from scratch: days {graded.which_days.replace('–', '-')}"
+    # The name by which Canvas finds its assignment again, also once more days are graded.
+    assignment = f"Transformers from scratch: from day {weights.days[0].number}"
     columns = ["Student", "ID", "SIS User ID", "SIS Login ID", "Section", assignment]
 
     def rows() -> Iterable[list[Cell]]:

@@ -7,7 +7,14 @@ import pytest
 
 from course.curriculum import DAYS
 from course.grading import grade_command
-from course.grading.gradebook import GRADED, LearnerResult, Shortcut, Weights
+from course.grading.gradebook import (
+    GRADED,
+    GRADER_FAULT,
+    REFUSED,
+    LearnerResult,
+    Shortcut,
+    Weights,
+)
 from course.grading.instructions import Member, Policy
 from course.grading.job import Plan
 from course.grading.reports import Returned
@@ -24,7 +31,7 @@ def day(number, **statuses):
         for status in each
         for tier in ["watertight" if status[0] == "+" else "core"]
     ]
-    return {"day": number, "checks": checks}
+    return {"day": number, "checks": checks, "late": False}
 
 
 @pytest.mark.parametrize(
@@ -94,7 +101,6 @@ def test_there_and_back():
         "abc",
         1.5,
         True,
-        [2],
         [FileNote("Day2.py", "day02_attention.py", "taken as day02_attention.py")],
         [FileNote("essay.pdf", "", "")],
         7,
@@ -102,6 +108,58 @@ def test_there_and_back():
     text = json.dumps(result.as_json(Weights([DAYS[1]])))
     assert LearnerResult.from_json(json.loads(text)) == result
     assert json.loads(text)["points"] == json.loads(text)["max_points"] == 1.0
+
+
+def handed_in(file, status, late):
+    """The verdict on day 2 in one submission."""
+    return day(2, attention=[status]) | {"file": file, "late": late, "handed_in": True}
+
+
+RIGHT, WRONG = (("a", "passed"), ("b", "failed"))
+
+
+@pytest.mark.parametrize(
+    ("submissions", "points", "remark"),
+    [
+        ([(*RIGHT, False), (*WRONG, True)], 1, "An earlier submission earned more and counts: day 2."),
+        ([(*WRONG, False), (*RIGHT, True)], 0.9, "Handed in late: day 2, which costs 0.1 points."),
+        ([("a", "passed", True), ("c", "passed", False)], 1, ""),
+        ([(*RIGHT, False), (*RIGHT, True)], 1, "An earlier submission earned more and counts: day 2."),
+        ([("a", "passed", False), ("a", "failed", True)], 0, ""),
+        ([(*RIGHT, False), (*WRONG, True), ("c", "failed", True)], 1, "An earlier submission earned"),
+        ([(*RIGHT, False), (*WRONG, True), (*RIGHT, True)], 1, "An earlier submission earned"),
+    ],
+    ids=["earlier", "late", "equal", "late again", "checks changed", "two before", "back again"],
+)  # fmt: skip
+def test_the_best_submission_counts(submissions, points, remark):
+    """With that policy, what a day earns less what being late costs decides; else the last one counts. An
+    unchanged file has the verdict of today's checks."""
+    last = None
+    for submission in submissions:
+        result = LearnerResult("ada", GRADED, [handed_in(*submission)], late=submission[2])
+        last = result.after(last) if last else result
+    best = Weights(DAYS[1:2], policy=Policy(Fraction(1, 10), keep_best=True))
+    chosen = best.counting(last)
+    assert last.as_json(best)["points"] == float(best.total(chosen)) == points
+    assert best.remark(chosen).startswith(remark) and bool(best.remark(chosen)) == bool(remark)
+    assert chosen.late == any(chosen.late_days)
+    last_counts = Weights(DAYS[1:2], policy=Policy(Fraction(1, 10)))
+    assert last_counts.counting(last) is last
+
+
+@pytest.mark.parametrize(
+    ("verdict", "days", "counts"),
+    [(REFUSED, DAYS[1:2], True), (GRADER_FAULT, DAYS[1:2], False), (REFUSED, DAYS[:2], False)],
+)
+def test_an_earlier_submission_in_place_of_one_without_verdicts(verdict, days, counts):
+    """It counts if it has every day; but where the grader failed, nothing is known yet."""
+    earlier = LearnerResult("ada", GRADED, [handed_in(*RIGHT, False)])
+    last = LearnerResult("ada", verdict, reason="'x' is a device").after(earlier)
+    weights = Weights(days, policy=Policy(keep_best=True))
+    chosen = weights.counting(last)
+    assert (chosen.verdict, weights.total(chosen)) == ((GRADED, 1) if counts else (verdict, 0))
+    told = "day 2. The last submission was not graded: 'x' is a device"
+    assert weights.remark(chosen).endswith(told) == counts
 
 
 def test_what_others_read_stays():

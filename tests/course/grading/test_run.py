@@ -21,7 +21,7 @@ from course.curriculum import DAYS, ROOT
 from course.grading import grade_command, job, pools
 from course.grading import run as running
 from course.grading.gradebook import GRADED, GRADER_FAULT, LearnerResult, Weights
-from course.grading.instructions import read_weights
+from course.grading.instructions import Policy, read_weights
 from course.grading.job import Plan, course_digest
 from course.grading.pools import WorkerDied
 from course.grading.run import ClassRun, InUse, grade_all, seed_of, sole_use
@@ -70,8 +70,9 @@ class Scripted:
 
 
 def graded(learner, digest="d"):
-    verdict = {"status": "passed", "watertight": True, "checks": [], "handed_in": True}
-    days = [{"day": day.number, "stem": day.stem} | verdict for day in DAYS_HERE]
+    verdict = {"status": "passed", "watertight": True, "checks": []}
+    submitted = {"handed_in": True, "late": False, "file": ""}
+    days = [{"day": day.number, "stem": day.stem} | verdict | submitted for day in DAYS_HERE]
     return LearnerResult(learner, GRADED, days, digest=digest)
 
 
@@ -272,7 +273,8 @@ def test_grades_of_weaker_walls_do_not_stay(real_sandbox, tmp_path, monkeypatch)
 
 
 def test_another_week_grades_its_days_alone(tmp_path, monkeypatch):
-    """With more days, those that were graded before keep their verdicts, unless their file has changed."""
+    """With more days, those that were graded before keep their verdicts, unless their file has changed; and
+    then the better of both may count."""
     ran = []
     of_a_day = job.Grader._day
 
@@ -306,6 +308,9 @@ def test_another_week_grades_its_days_alone(tmp_path, monkeypatch):
         (["passed", "passed"], []),
         (["error", "passed"], [1]),
     ]
+    for policy, points in ((Policy(), 1), (Policy(keep_best=True), 2)):
+        [counted_one] = replace(run, weights=Weights(days, policy=policy)).results()
+        assert run.weights.total(counted_one) == points
 
 
 def write_answer(folder, day, mistake):

@@ -36,12 +36,10 @@ def passed(learner, late=False):
         "status": "passed",
         "watertight": True,
         "checks": [check],
+        "handed_in": True,
     }
-    on_time = day | {"day": 3, "stem": DAYS[2].stem, "checks": [], "handed_in": True}
-    late_days = [day["day"]] if late else []
-    return LearnerResult(
-        learner, GRADED, [day | {"handed_in": True}, on_time], late=late, late_days=late_days
-    )
+    on_time = day | {"day": 3, "stem": DAYS[2].stem, "checks": [], "late": False}
+    return LearnerResult(learner, GRADED, [day | {"late": late}, on_time], late=late)
 
 
 POLICY = Policy(Fraction(1, 10), {"bo_2"}, {"cem_3": Fraction("7.5"), "dee_4": Fraction(0)})
@@ -84,6 +82,7 @@ def test_a_policy_is_in_the_tables(tmp_path, made_up):
         ("late: 0.1\nlate: 0.2", "'late' is there twice"),
         ("points: {ada_1: -1}", "-1 points for ada_1"),
         ("excused: ada_1", "excused must be a list"),
+        ("keep: first", "keep must be `last` or `best`, got 'first'"),
         ("- late", "should hold a mapping"),
     ],
 )
@@ -98,6 +97,8 @@ def test_a_policy_is_read(tmp_path):
     text = "late: 0.1\nexcused: [bo_2]\npoints: {cem_3: 7.5, dee_4: 0}\n"
     (tmp_path / "policy.yaml").write_text(text, encoding="utf-8")
     assert read_policy(tmp_path / "policy.yaml") == POLICY
+    (tmp_path / "policy.yaml").write_text("keep: best", encoding="utf-8")
+    assert read_policy(tmp_path / "policy.yaml") == Policy(excused=set(), keep_best=True)
 
 
 def test_a_map_of_odd_names(tmp_path):

@@ -43,14 +43,31 @@ def test_grades(tables, made_up):
     for day in learners[1].days[:2]:
         day["handed_in"] = False
     rest = made_up.refused("bomb"), made_up.nothing("pdf"), made_up.fault("unlucky")
-    graded = made_up.graded(learners[0], replace(learners[1], late=True, late_days=[3]), *rest)
+    learners[1].days[2]["late"] = True
+    learners[0].earlier.append(learners[0].days[1])
+    graded = made_up.graded(learners[0], replace(learners[1], late=True), *rest)
     assert tables(graded, "grades.csv") == [
-        [*OLD_COLUMNS, "late", "not_handed_in", "python", "lost_by_lateness"],
-        ["right", "graded", "3", "3", "1", "1", "1", "3", "1 2 3", "", "", VERSION, ""],
-        ["half", "graded", "2.5", "3", "0.5", "1", "1", "2", "2 3", "late", "1 2", VERSION, "0"],
-        ["bomb", "refused", "0", "3", "", "", "", "", "", "", "", VERSION, ""],
-        ["pdf", "nothing_found", "0", "3", "", "", "", "", "", "", "", VERSION, ""],
-        ["unlucky", "grader_fault", "", "3", "", "", "", "", "", "", "", VERSION, ""],
+        [*OLD_COLUMNS, "late", "not_handed_in", "python", "lost_by_lateness", "earlier_days"],
+        ["right", "graded", "3", "3", "1", "1", "1", "3", "1 2 3", "", "", VERSION, "", "2"],
+        [
+            "half",
+            "graded",
+            "2.5",
+            "3",
+            "0.5",
+            "1",
+            "1",
+            "2",
+            "2 3",
+            "late",
+            "1 2",
+            VERSION,
+            "0",
+            "",
+        ],
+        ["bomb", "refused", "0", "3", "", "", "", "", "", "", "", VERSION, "", ""],
+        ["pdf", "nothing_found", "0", "3", "", "", "", "", "", "", "", VERSION, "", ""],
+        ["unlucky", "grader_fault", "", "3", "", "", "", "", "", "", "", VERSION, "", ""],
     ]
 
 
@@ -83,7 +100,7 @@ def test_canvas(tables, made_up):
     graded = made_up.graded(
         *learners, sources=[downloaded(one.learner, "Canvas") for one in learners]
     )
-    title = "Transformers from scratch: days 1-3"
+    title = "Transformers from scratch: from day 1"
     assert tables(graded, "canvas.csv") == [
         ["Student", "ID", "SIS User ID", "SIS Login ID", "Section", title],
         ["    Points Possible", "", "", "", "", "3"],
