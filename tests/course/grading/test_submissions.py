@@ -39,11 +39,11 @@ TARS = {
 
 
 def zip_of(files, method=zipfile.ZIP_DEFLATED):
-    """A zip of files by their names, or of (ZipInfo, content) pairs."""
+    """A zip of files by their names, or of (ZipInfo, content) pairs; None is an empty folder."""
     data = io.BytesIO()
     with zipfile.ZipFile(data, "w", method) as archive:
         for name, content in files.items() if isinstance(files, dict) else files:
-            archive.writestr(name, content)
+            archive.writestr(*((f"{name}/", b"") if content is None else (name, content)))
     return data.getvalue()
 
 
@@ -100,87 +100,32 @@ def all_taken(submissions):
 # --- Finding ----------------------------------------------------------------------------------------
 
 
-def test_folders_and_archives_are_learners(tmp_path):
-    """A folder or archive is its learner's, in the order of names; what else lies there is nobody's."""
-    write(
-        tmp_path,
-        {
-            f"cem/{SOFTMAX}": b"c",
-            "Ada.zip": zip_of(WORK),
-            "bo.tar.gz": gzip.compress(tar_of(WORK)),
-            "empty": None,
-            ".DS_Store": b"",
-            "__MACOSX/._Ada.zip": b"",
-            "Thumbs.db": b"",
-            "README.txt": b"",
-            ".git/config": b"",
-        },
-    )
-    assert all_taken(tmp_path) == {"Ada": WORK, "bo": WORK, "cem": {SOFTMAX: b"c"}, "empty": {}}
-    assert [source.learner for source in find_sources(tmp_path)] == ["Ada", "bo", "cem", "empty"]
+NOWHERE = "should hold a folder or an archive"
+NO_CLASS = {
+    "nothing": ({"README.txt": b"", ".x/y": b""}, f"holds no submission. It {NOWHERE}"),
+    "one learner's folder": ({SOFTMAX: b"", "hints/x.md": b""}, f"{SOFTMAX} is in .* itself"),
+    "a notebook too many": ({"day08_attention.ipynb": b"", "ada.zip": b""}, "unclear whose it is"),
+    "two of one name": (
+        {"Ada Lee_7_assignsubmission_file_": None, "Ada Lee_7": None},
+        r"2 submissions in .* are called 'Ada Lee_7'",
+    ),
+    "missing": (None, "cannot be read: No such file or directory"),
+    "empty": (b"", "neither a folder nor a zip"),
+    "tar": (tar_of(WORK), "neither a folder nor a zip"),
+    "truncated": (zip_of(WORK)[:-30], "neither a folder nor a zip"),
+    "empty zip": (zip_of({}), "holds no submission"),
+    "one learner's": (zip_of(WORK), "is in .* itself"),
+    "odd names": (zip_of({"x": b"", "/": b"", "..": b"", "C:": b""}), "holds no submission"),
+}
 
 
-def test_learners_have_names_of_their_own(tmp_path):
-    """An archive keeps its ending where its name without it is someone else's."""
-    names = ["ada.zip", "bo.zip", "bo.tar", "cem.TGZ", "ada.zip.zip", "dee.tar.xz"]
-    write(tmp_path, {"ada": None} | dict.fromkeys(names, b""))
-    learners = {source.paths[0].name: source.learner for source in find_sources(tmp_path)}
-    assert learners == {
-        "ada": "ada",
-        "ada.zip": "ada.zip",
-        "ada.zip.zip": "ada.zip.zip",
-        "bo.tar": "bo.tar",
-        "bo.zip": "bo.zip",
-        "cem.TGZ": "cem",
-        "dee.tar.xz": "dee",
-    }
-
-
-def test_two_of_one_name_are_told(tmp_path):
-    """Two submissions under one name would be one result: that is said before anything is graded."""
-    write(tmp_path, {"Ada Lee_7_assignsubmission_file_": None, "Ada Lee_7": None})
-    with pytest.raises(NothingHandedIn, match=r"2 submissions in .* are called 'Ada Lee_7'"):
-        find_sources(tmp_path)
-
-
-@pytest.mark.parametrize(
-    ("files", "words"),
-    [
-        (
-            {"README.txt": b"", ".x/y": b""},
-            "holds no submission. It should hold a folder or an archive",
-        ),
-        ({SOFTMAX: b"", "hints/day01_softmax.md": b""}, f"{SOFTMAX} is in .* itself"),
-        ({"day08_attention.ipynb": b"", "ada.zip": b""}, "unclear whose it is"),
-    ],
-    ids=["nothing", "one learner's folder", "a notebook too many"],
-)
-def test_no_class(tmp_path, files, words):
-    """Where no class lies there are words that say what should."""
-    with pytest.raises(NothingHandedIn, match=words):
-        find_sources(write(tmp_path / "class", files))
-
-
-@pytest.mark.parametrize(
-    ("content", "words"),
-    [
-        (None, "cannot be read: No such file or directory"),
-        (b"", "neither a folder nor a zip"),
-        (tar_of(WORK), "neither a folder nor a zip"),
-        (zip_of(WORK)[:-30], "neither a folder nor a zip"),
-        (zip_of({}), "holds no submission"),
-        (zip_of(WORK), "is in .* itself"),
-        (
-            zip_of({"exercises": b"", "/": b"", "..": b"", "C:": b""}),
-            "holds no submission",
-        ),
-    ],
-    ids=["missing", "empty", "tar", "truncated", "empty zip", "one learner's", "odd names"],
-)
-def test_no_class_in_a_file(tmp_path, content, words):
-    """The same where a file was named."""
-    path = tmp_path / "class.zip"
-    if content is not None:
+@pytest.mark.parametrize(("content", "words"), NO_CLASS.values(), ids=NO_CLASS)
+def test_no_class(tmp_path, content, words):
+    """Where no class is, in a folder or a file, there are words that say what should be."""
+    path = tmp_path / "class"
+    if isinstance(content, dict):
+        write(path, content)
+    elif content is not None:
         path.write_bytes(content)
     with pytest.raises(NothingHandedIn, match=words):
         find_sources(path)
@@ -266,62 +211,47 @@ FROM_BLACKBOARD = {
     "dee": {},
 }
 PLAIN = {
-    f"ada/exercises/{SOFTMAX}": b"ada",
-    "ada/notes.txt": b"",
-    "bo.zip": zip_of({SOFTMAX: b"bo"}),
+    f"cem/{SOFTMAX}": b"c",
+    "cem/notes.txt": b"",
+    "Ada.zip": zip_of(WORK),
+    "bo.tar.gz": gzip.compress(tar_of(WORK)),
+    "empty": None,
+    "Thumbs.db": b"",
+    "README.txt": b"",
+    ".git/config": b"",
+    "to_1_2_do.txt": b"",  # makes no download from Canvas of it
 }
-FROM_PLAIN = {"ada": {SOFTMAX: b"ada"}, "bo": {SOFTMAX: b"bo"}}
+FROM_PLAIN = {"Ada": WORK, "bo": WORK, "cem": {SOFTMAX: b"c"}, "empty": {}}
+# An archive keeps its ending where its name without it is someone else's.
+ENDINGS = ["ada.zip", "bo.zip", "bo.tar", "cem.TGZ", "ada.zip.zip", "dee.tar.xz"]
+FROM_ENDINGS = ["ada", "ada.zip", "ada.zip.zip", "bo.tar", "bo.zip", "cem", "dee"]
+# One archive that Canvas would not name so, and all are their learners' by their whole names.
+NUMBERED = ["team_1_2_x.zip", "team_1_3_x.zip", "ada.zip", "to_1_2_do.txt"]
+NO_CODE = {"adalee_101_900_essay.pdf": b"", "bo_LATE_102_text.html": b"", ".x": b""}
+DOWNLOADS = {
+    "Canvas": (CANVAS, FROM_CANVAS),
+    "Canvas without code": (NO_CODE, {"adalee_101": {}, "bo_102": {}}),
+    "Moodle": (MOODLE, FROM_MOODLE),
+    "Brightspace": (BRIGHTSPACE, FROM_BRIGHTSPACE),
+    "Blackboard": (BLACKBOARD, FROM_BLACKBOARD),
+    "plain": (PLAIN, FROM_PLAIN),
+    "endings": ({"ada": None} | dict.fromkeys(ENDINGS, zip_of({})), {name: {} for name in FROM_ENDINGS}),
+    "numbers": (
+        dict.fromkeys(NUMBERED, zip_of({})), {"ada": {}, "team_1_2_x": {}, "team_1_3_x": {}},
+    ),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("packed", [False, True], ids=["unpacked", "zip"])
-@pytest.mark.parametrize(
-    ("files", "expected"),
-    [
-        (CANVAS, FROM_CANVAS),
-        (MOODLE, FROM_MOODLE),
-        (BRIGHTSPACE, FROM_BRIGHTSPACE),
-        (BLACKBOARD, FROM_BLACKBOARD),
-        (PLAIN, FROM_PLAIN),
-    ],
-    ids=["Canvas", "Moodle", "Brightspace", "Blackboard", "plain"],
-)
+@pytest.mark.parametrize(("files", "expected"), DOWNLOADS.values(), ids=DOWNLOADS)
 def test_downloads(tmp_path, files, expected, packed):
-    """A download gives the same, be it a zip or unpacked."""
+    """A download gives the same, in the order of names, be it a zip or unpacked."""
     path = tmp_path / "class"
-    if packed:
-        path.write_bytes(zip_of(files | {"__MACOSX/._x": b"", ".DS_Store": b""}))
-    else:
-        write(path, files)
-    assert all_taken(path) == expected
-
-
-def test_archives_with_numbers_are_not_from_canvas(tmp_path):
-    """One archive that Canvas would not name so, and all are their learners' by their whole names."""
-    write(
-        tmp_path,
-        {"team_1_2_x.zip": b"", "team_1_3_x.zip": b"", "ada.zip": b"", "to_1_2_do.txt": b""},
-    )
-    assert [source.learner for source in find_sources(tmp_path)] == [
-        "ada",
-        "team_1_2_x",
-        "team_1_3_x",
-    ]
-
-
-def test_notes_with_numbers_are_not_from_canvas(tmp_path):
-    """A file that is neither an archive nor a day's makes no download of a class's folders."""
-    write(tmp_path, {f"ada/{SOFTMAX}": b"x", "to_1_2_do.txt": b""})
-    assert all_taken(tmp_path) == {"ada": {SOFTMAX: b"x"}}
-
-
-def test_a_class_that_handed_in_no_code(tmp_path):
-    """A download in which nobody's file is a day's is still a class, with a row for each learner."""
-    write(tmp_path, {"adalee_101_900_essay.pdf": b"", "bo_LATE_102_text.html": b"", ".x": b""})
-    assert all_taken(tmp_path) == {"adalee_101": {}, "bo_102": {}}
-    assert [(source.learner, source.late) for source in find_sources(tmp_path)] == [
-        ("adalee_101", ()),
-        ("bo_102", ("text.html",)),
-    ]
+    files = files | {"__MACOSX/._x": b"", ".DS_Store": b""}
+    path.write_bytes(zip_of(files)) if packed else write(path, files)
+    taken = all_taken(path)
+    assert taken == expected
+    assert list(taken) == sorted(taken)
 
 
 def test_late_is_what_was_handed_in_late(tmp_path):
@@ -333,10 +263,11 @@ def test_late_is_what_was_handed_in_late(tmp_path):
         "ada_LATE_7_101_work.zip": work,
         "ada_LATE_7_102_day05_positional_encoding.py": b"late",
         "ada_7_103_day05_positional_encoding-1.py": b"moved to before the deadline",
+        "bo_LATE_8_text.html": b"typed",
     }
-    write(tmp_path, files)
-    [source] = find_sources(tmp_path)
-    assert late_days(take(source), source.late) == [1, 3, 4]
+    ada, bo = find_sources(write(tmp_path, files))
+    assert late_days(take(ada), ada.late) == [1, 3, 4]
+    assert bo.late == ("text.html",)
 
 
 FORGED = zip_of({SOFTMAX: b"wrong"})
@@ -386,16 +317,6 @@ def test_a_source_is_found_from_anywhere(tmp_path, monkeypatch):
     sent = json.dumps(source.as_json())
     monkeypatch.chdir("/")
     assert take(Source.from_json(json.loads(sent))).files == {SOFTMAX: b"x"}
-
-
-def test_finding_opens_nothing(tmp_path):
-    """A FIFO in an archive's place keeps nobody waiting, and is refused when it is taken."""
-    os.mkfifo(tmp_path / "ada.zip")
-    [source] = find_sources(tmp_path)
-    with pytest.raises(
-        SubmissionRefused, match=r"'ada\.zip' is a FIFO: only files and folders are allowed"
-    ):
-        take(source)
 
 
 # --- Taking -----------------------------------------------------------------------------------------
@@ -754,10 +675,12 @@ def test_links_that_are_hidden_do_not_matter(tmp_path):
 
 
 def test_a_fifo_keeps_nobody_waiting(tmp_path):
-    """Not even one that took a file's place after it was looked at."""
+    """In an archive's place, in a folder, or in a file's place after that was looked at."""
     folder = write(tmp_path, {"ada/notes": b""}) / "ada"
     os.mkfifo(folder / SOFTMAX)
-    assert "is a FIFO" in all_taken(tmp_path)["ada"]
+    os.mkfifo(tmp_path / "bo.zip")
+    told = "'{}' is a FIFO: only files and folders are allowed.".format
+    assert all_taken(tmp_path) == {"ada": told(SOFTMAX), "bo": told("bo.zip")}
     with pytest.raises(SubmissionRefused, match="is a FIFO"):
         submitted_files._read_file(folder / SOFTMAX, 1)
 

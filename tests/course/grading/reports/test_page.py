@@ -16,7 +16,7 @@ from course.grading.reports import Alike, Given, file_name, write_reports
 from course.grading.reports.class_page import SIGNS, write_pages
 from course.grading.submission.choosing import UNDERSTOOD, FileNote
 from course.judging.misconceptions import load_misconceptions
-from tests.course.grading.reports.conftest import checks_of, downloaded
+from tests.course.grading.reports.conftest import MadeUp, checks_of, downloaded
 
 SVG = "{http://www.w3.org/2000/svg}"
 POLICY = "default-src 'none'; style-src 'unsafe-inline'"
@@ -66,15 +66,98 @@ def feedback(tmp_path, report):
     return read
 
 
-def test_facts(report, made_up):
-    """At the top stands what was run, and what came of it."""
-    learners = [made_up.learner("a"), made_up.learner("b", wrong=1), made_up.refused("c")]
-    words = report(made_up.graded(*learners, lacking=["There is no cgroup."])).text()
-    for fact in ("Learners 3", "graded 2", "refused 1", "grader fault 0", "Mean points 2.75 of 3"):
-        assert fact in words
-    for fact in ("Days 1–3", "When 2026-11-22 03:14 UTC", "Device cpu", "Seed 8235113"):
-        assert fact in words
-    assert "There is no cgroup." in words
+@pytest.fixture(scope="module")
+def mixed(tmp_path_factory):
+    """The report on a class to which all kinds of things happen, and each learner's page."""
+    made_up, folder = MadeUp(), tmp_path_factory.mktemp("mixed")
+    ada = replace(made_up.learner("Ada_12", beyond=1), late=True, python="3.9.1")
+    ada.taken.append(FileNote("x/s1_day1.py", "day01_softmax.py", f"taken, {UNDERSTOOD}"))
+    ada.taken.append(FileNote("Day2.py", "day02_attention.py", "taken as day02_attention.py"))
+    ada.ignored.append(FileNote("old/day1.py", "", "'new.py' was taken, which is later"))
+    ada.ignored.append(FileNote("old/day3.py", "", "'day03.py' was taken, which is the same"))
+    ada.ignored.append(FileNote("notes.txt", "", ""))
+    ada.review.extend(Shortcut(2, line, "torch.nn.<b>") for line in range(1, 41))
+    grace = made_up.learner("<i>Grace", wrong=1, message="Why.")
+    grace.days[2]["handed_in"] = False
+    grace.ignored.append(FileNote("day03.py (1).txt", "", ""))
+    learners = [
+        *(ada, grace, made_up.refused("Cemal", "A zip <bomb>.")),
+        *(
+            made_up.fault("Deeba", "OSError on /mnt/grader"),
+            made_up.nothing("Evelyn", "'<b>.pdf'."),
+        ),
+    ]
+    graded = made_up.graded(
+        *learners,
+        lacking=["There is no cgroup."],
+        alike=[Alike(["a", "<i>b", "c"], [1, 2, 8], [2], 0.934), Alike(["d", "e"], [], [], 0.7)],
+        given=[Given("<i>a", "the worked solution", [1, 2, 3], 0.97)],
+        roster=[Member("12", "Ada")],
+        sources=[downloaded("Ada_12", "Moodle")],
+    )
+    write_pages(folder, graded)
+    pages = {one.learner: f"feedback/{file_name(one.learner)}.html" for one in learners}
+    return {name: Page(folder / path) for name, path in pages.items()} | {
+        "report": Page(folder / "report.html")
+    }
+
+
+@pytest.mark.parametrize(
+    ("page", "at", "words"),
+    [
+        ("report", None, "Learners 5 graded 2 nothing found 1 refused 1 grader fault 1 late 1"),
+        ("report", None, "late 1 Mean points 2.75 of 3 Days 1–3"),
+        ("report", None, "Days 1–3 When 2026-11-22 03:14 UTC Python 3."),
+        ("report", None, ", 3.9.1 Device cpu Seed 8235113"),
+        ("report", None, "There is no cgroup."),
+        ("report", "glance", "The number after a name identifies the learner in Moodle."),
+        ("report", "not-graded", "Cemal refused A zip <bomb>. Deeba grader fault OSError on /mnt/grader E"),
+        ("report", "by-hand", "Nothing in this section is a verdict or cost a point."),
+        ("report", "by-hand", "roster.csv does not have them. <i>Grace, Cemal, Deeba, Evelyn Choices"),
+        ("report", "by-hand", "Ada_12 old/day1.py was not graded: 'new.py' was taken, which is later Files"),
+        ("report", "by-hand", "were for no day. <i>Grace day03.py (1).txt Names of files"),
+        ("report", "by-hand", f"were graded. Ada_12 x/s1_day1.py taken, {UNDERSTOOD} Shortcuts"),
+        ("report", "by-hand", "Ada_12 day 2, line 1: torch.nn.<b>"),
+        ("report", "by-hand", "and 28 more Similar"),
+        ("report", "by-hand", "own files 97% <i>a and the worked solution days 1–3 Similar"),
+        ("report", "by-hand", "93% 3 learners: a, <i>b, c days 1–2, 8; the same code on day 2 70%"),
+        ("report", "by-hand", "70% d, e all days together"),
+        ("report", "by-hand", "can find:"),
+        ("report", "by-hand", "cannot find:"),
+        ("Ada_12", None, "3 of 3 points ★ 2 of 3 days watertight late 1 ✔ 2 ★ 3 ★"),
+        ("Cemal", None, "0 of 3 points Refused: the submission could not be accepted. A zip <bomb>."),
+        ("Deeba", None, "Deeba Not graded yet. The grader failed."),
+        ("Evelyn", None, "0 of 3 points Nothing was found to grade. '<b>.pdf'."),
+    ],
+)  # fmt: skip
+def test_words(mixed, page, at, words):
+    """What happened is told where it belongs, and each list has those whom it is about and nobody else."""
+    assert words in mixed[page].text(at)
+
+
+def test_the_matrix_has_stars_and_says_who_is_late(mixed):
+    page = mixed["report"]
+    names = [" ".join("".join(cell.itertext()).split()) for cell in page.all("tbody/tr/th")]
+    assert names == ["late Ada_12", "<i>Grace", "Cemal", "Deeba", "Evelyn"]
+    assert ["".join(cell.itertext()) for cell in page.all("tbody/tr/td")[1:4]] == ["✔", "★", "★"]
+    watertight = [cell.get("title") for cell in page.all("tfoot/tr/td")[1:]]
+    assert watertight == ["0 watertight", "2 watertight", "2 watertight"]
+
+
+def test_what_did_not_happen_has_no_section(report, made_up):
+    words = report(made_up.graded(made_up.learner("a"))).text()
+    assert "No submission is the same as, or close to, the worked solution or the stub." in words
+    assert "No submissions stand out in this class." in words
+    for heading in ("Choices between files", "Not in the roster", "Names of files", "The number"):
+        assert heading not in words
+
+
+def test_feedback_tells_only_what_is_the_learners(mixed):
+    """The page to hand out knows no seed, no other learner, no review, and nothing of the machine."""
+    for name in ("Ada_12", "Deeba"):
+        for secret in ("8235113", "Grace", "torch.nn", "worked solution", "/mnt/grader", "cgroup"):
+            assert secret not in mixed[name].source
+    assert "points" not in mixed["Deeba"].text()
 
 
 def test_histogram(report, made_up):
@@ -172,56 +255,6 @@ def test_files(report, feedback, made_up):
     assert text in words and "<i>19" in words and "9 more were not used." in words
 
 
-def test_nothing_found(report, feedback, made_up):
-    """Where nothing was found, the page says what was there, and the report lists it."""
-    graded = made_up.graded(made_up.nothing("a", "There is '<b>.pdf'."))
-    assert (
-        "0 of 3 points Nothing was found to grade. There is '<b>.pdf'." in feedback(graded).text()
-    )
-    page = report(graded)
-    assert "a nothing found There is '<b>.pdf'." in page.text("not-graded")
-    assert "nothing found 1" in page.text()
-
-
-def test_files_of_a_missing_day_are_listed(report, made_up):
-    """What a learner who lacks a day handed in beside is in the class report; of the others, nothing is."""
-    beside = [FileNote("day01.py (1).txt", "", "")]
-    lacking = replace(made_up.learner("a"), ignored=beside)
-    lacking.days[0]["handed_in"] = False
-    text = report(made_up.graded(lacking, replace(made_up.learner("b"), ignored=beside))).text()
-    [_, listed] = text.split(
-        "Files that were not used No file was taken for some days of these learners"
-    )
-    assert "a day01.py (1).txt" in listed[:120]
-    assert "b day01.py (1).txt" not in listed[:160]
-
-
-def test_late(report, feedback, made_up):
-    """Who is late is marked in the matrix and on the page, and counted."""
-    graded = made_up.graded(replace(made_up.learner("a"), late=True), made_up.learner("b"))
-    page = report(graded)
-    assert [" ".join("".join(row.itertext()).split()) for row in page.all("tbody/tr/th")] == [
-        "late a",
-        "b",
-    ]
-    assert "late 1 Mean points" in page.text()
-    assert "watertight late" in feedback(graded).text()
-
-
-def test_stars(report, feedback, made_up):
-    """A watertight day has a star instead of its mark, in the matrix and on the learner's page."""
-    graded = made_up.graded(made_up.learner("a", beyond=1))
-    page = report(graded)
-    assert ["".join(cell.itertext()) for cell in page.all("tbody/tr/td")[1:4]] == ["✔", "★", "★"]
-    assert [cell.get("title") for cell in page.all("tfoot/tr/td")[1:]] == [
-        "0 watertight",
-        *["1 watertight"] * 2,
-    ]
-    words = feedback(graded).text()
-    assert "★ 2 of 3 days watertight" in words
-    assert "1 ✔ 2 ★ 3 ★" in words
-
-
 def test_links_lead_somewhere(report, made_up, tmp_path):
     """Every link within the report has its target, every page to hand out is there, no id is twice."""
     learners = [made_up.learner("../a b%", wrong=1), made_up.refused("ä"), made_up.fault("c")]
@@ -256,62 +289,6 @@ def test_misconceptions(report, made_up):
     assert links == ["#learner-1", "#learner-2", "#learner-3"]
 
 
-def test_numbers_behind_names(report, made_up):
-    """Where they are from is said, if the class is from somewhere."""
-    learner = made_up.learner("a_12")
-    words = report(made_up.graded(learner, sources=[downloaded("a_12", "Moodle")])).text("glance")
-    assert "The number after a name identifies the learner in Moodle." in words
-    assert "The number after" not in report(made_up.graded(learner)).text()
-
-
-def test_choices_between_files(report, made_up):
-    """Where one of several files was graded the report says so; not where they are the same."""
-    learner, other = made_up.learner("a"), made_up.learner("b")
-    learner.ignored.append(FileNote("old/day1.py", "", "'new/day1.py' was taken, which is later"))
-    other.ignored.append(FileNote("day1.py", "", "'day01.py' was taken, which is the same"))
-    words = report(made_up.graded(learner, other)).text("by-hand")
-    chosen = words.split("Choices between files")[1].split("Shortcuts")[0]
-    assert "a old/day1.py was not graded: 'new/day1.py' was taken, which is later" in chosen
-    assert "b day1.py" not in chosen
-    assert "Choices between files" not in report(made_up.graded(other)).text("by-hand")
-
-
-def test_names_that_took_reading(report, made_up):
-    """Names with more than a day's are listed with what they were taken as; and the Python is named."""
-    learner, other = (replace(made_up.learner(name), python="3.9.1") for name in "ab")
-    learner.taken.append(FileNote("x/s1_day1.py", "day01_softmax.py", f"taken, {UNDERSTOOD}"))
-    other.taken.append(FileNote("Day1.py", "day01_softmax.py", "taken as day01_softmax.py"))
-    page = report(made_up.graded(learner, other))
-    listed = page.text("by-hand").split("Names of files")[1].split("Shortcuts")[0]
-    assert f"a x/s1_day1.py taken, {UNDERSTOOD}" in listed
-    assert "Day1.py" not in listed
-    assert "Python 3.9.1" in page.text()
-
-
-def test_by_hand(report, made_up):
-    """Shortcuts and groups are listed, as what they are: no verdict."""
-    learner = made_up.learner("a")
-    learner.review.extend(Shortcut(2, line, "torch.nn.<b>") for line in range(1, 41))
-    groups = [Alike(["a", "<i>b", "c"], [1, 2, 8], [2], 0.934), Alike(["d", "e"], [], [], 0.7)]
-    words = report(made_up.graded(learner, alike=groups)).text("by-hand")
-    assert "Nothing in this section is a verdict or cost a point." in words
-    assert "a day 2, line 1: torch.nn.<b>" in words
-    assert "and 28 more" in words
-    assert "93% 3 learners: a, <i>b, c days 1–2, 8; the same code on day 2" in words
-    assert "70% d, e all days together" in words
-
-
-def test_what_the_course_gives(report, made_up):
-    """Who handed in the worked solution is listed; and it is said what can be seen so, and what not."""
-    copy = Given("<i>a", "the worked solution", [1, 2, 3], 0.97)
-    words = report(made_up.graded(made_up.learner("a"), given=[copy])).text("by-hand")
-    assert "97% <i>a and the worked solution days 1–3" in words
-    words = report(made_up.graded(made_up.learner("a"))).text("by-hand")
-    assert "No submission is the same as, or close to, the worked solution or the stub." in words
-    assert "No submissions stand out in this class." in words
-    assert "can find:" in words and "cannot find:" in words
-
-
 def test_not_loaded(report, feedback, made_up):
     """What never ran is listed with its reason, once for all days that have it; nobody is stuck on it."""
     learner, other = made_up.learner("a"), made_up.learner("b", wrong=1, status="error")
@@ -328,14 +305,6 @@ def test_not_loaded(report, feedback, made_up):
     words = feedback(graded).text()
     assert words.count("The file is not UTF-8.") == 1
     assert "Days 1–2 could not be loaded The file" in words
-
-
-def test_not_in_the_roster(report, made_up):
-    """A submission of nobody in the roster is mentioned, if there is a roster."""
-    graded = made_up.graded(made_up.learner("ada"), made_up.learner("<i>bo"))
-    words = report(replace(graded, roster=[Member("ada", "", "")])).text("by-hand")
-    assert "the roster, so roster.csv does not have them. <i>bo Shortcuts" in words
-    assert "Not in the roster" not in report(graded).text("by-hand")
 
 
 def test_slowest(report, made_up):
@@ -360,14 +329,6 @@ def test_several_mistakes(feedback, made_up, order):
     page = feedback(made_up.graded(learner))
     [box] = [one for one in page.all("div") if one.get("class") == "told"]
     assert "".join(box.itertext()).endswith("Two things at once.\n• one: A.\n• two: B.")
-
-
-def test_not_graded(report, made_up):
-    """Who was refused and where the grader failed stand with their reasons."""
-    graded = made_up.graded(made_up.refused("a", "A zip <bomb>."), made_up.fault("b", "Disk full."))
-    words = report(graded).text("not-graded")
-    assert "a refused A zip <bomb>." in words
-    assert "b grader fault Disk full." in words
 
 
 def test_failures(report, feedback, made_up):
@@ -419,33 +380,6 @@ def test_known_mistake(feedback, made_up):
     assert "id Use x - y, not x -= y, <b>ever</b>." in page.text()
     assert [element.text for element in page.all("em")] == ["not"]
     assert "x -= y" in [element.text for element in page.all("code")]
-
-
-def test_feedback_tells_only_what_is_the_learners(feedback, made_up):
-    """The page to hand out knows no seed, no other learner, no review, and nothing of the machine."""
-    learner = made_up.learner("Ada", wrong=1, message="It sums to 2.")
-    learner.review.append(Shortcut(1, 7, "torch.nn.functional.softmax"))
-    rest = [made_up.learner("Grace"), made_up.fault("Alan", "No space left.")]
-    run = {"alike": [Alike(["Ada", "Grace"], [1], [], 0.9)], "lacking": ["There is no cgroup."]}
-    page = feedback(made_up.graded(learner, *rest, **run))
-    assert "Ada" in page.text() and "It sums to 2." in page.text()
-    for secret in ("8235113", "Grace", "Alan", "functional.softmax", "No space left", "cgroup"):
-        assert secret not in page.source
-
-
-def test_feedback_where_the_grader_failed(feedback, made_up):
-    """A grader's fault is told without its reason, which is nothing of the learner's, and without points."""
-    page = feedback(made_up.graded(made_up.fault("Ada", "OSError on /mnt/grader")))
-    assert "Not graded yet. The grader failed." in page.text()
-    assert "/mnt/grader" not in page.source
-    assert "points" not in page.text()
-
-
-def test_feedback_on_a_refusal(feedback, made_up):
-    """Who was refused reads why."""
-    page = feedback(made_up.graded(made_up.refused("Ada", "The archive holds `/etc/<x>`.")))
-    assert "0 of 3 points" in page.text()
-    assert "The archive holds `/etc/<x>`." in page.text()
 
 
 @pytest.mark.parametrize("kind", ["report", "feedback"])
