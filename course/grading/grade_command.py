@@ -21,19 +21,14 @@ from course.curriculum import DAYS
 from course.grading.gradebook import GRADER_FAULT, LearnerResult, Weights
 from course.grading.instructions import read_map, read_policy, read_roster, read_weights
 from course.grading.job import Plan, course_digest, lacking_device
-from course.grading.pools import DaskPool, ProcessPool, processes_that_fit
-from course.grading.reports import Returned, named_as, submission_of
+from course.grading.pools import DaskPool, Pool, ProcessPool, processes_that_fit
+from course.grading.reports.lms_tables import named_as, submission_of
+from course.grading.reports.returning import Returned
 from course.grading.run import ClassRun, InUse, grade_all, remember, seed_of, sole_use
 from course.grading.sandbox import NoSandbox, open_sandbox
-from course.grading.submission import (
-    ANSWERS,
-    ARCHIVES,
-    UNCLEAR,
-    Source,
-    attributed,
-    find_sources,
-    matches,
-)
+from course.grading.submission.archives import ARCHIVES
+from course.grading.submission.names import ANSWERS, matches
+from course.grading.submission.sources import UNCLEAR, Source, attributed, find_sources
 from course.judging.messages import Feedback
 from course.terminal import display
 from course.terminal.arguments import Device, listed_days
@@ -239,9 +234,7 @@ def _missing_protections(unsafe: bool, console: Console) -> list[str]:
 
 
 @contextlib.contextmanager
-def _pool(
-    cluster: str | None, jobs: int | None, device: Device
-) -> Iterator[ProcessPool | DaskPool]:
+def _pool(cluster: str | None, jobs: int | None, device: Device) -> Iterator[Pool]:
     if cluster is None:
         with contextlib.closing(ProcessPool(jobs or processes_that_fit())) as pool:
             yield pool

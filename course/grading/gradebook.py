@@ -11,7 +11,7 @@ from typing import Any
 from course.checks.loading import CORE
 from course.curriculum import BY_NUMBER, Day
 from course.grading.instructions import Policy
-from course.grading.submission import FileNote
+from course.grading.submission.choosing import FileNote
 
 GRADED = "graded"
 NOTHING_FOUND = "nothing_found"

@@ -16,7 +16,7 @@ from typing import Any
 import yaml
 
 from course.curriculum import Day
-from course.grading.submission import ANSWERS, composed
+from course.grading.submission.names import ANSWERS, composed
 
 
 @dataclass(frozen=True)

@@ -37,15 +37,10 @@ from course.grading.gradebook import (
     Shortcut,
 )
 from course.grading.sandbox import HOME, SandboxedWorker, open_sandbox
-from course.grading.submission import (
-    Source,
-    SubmissionRefused,
-    as_answer,
-    gathered,
-    late_days,
-    nothing_found,
-    take,
-)
+from course.grading.submission.limits import SubmissionRefused
+from course.grading.submission.notebooks import as_answer, gathered
+from course.grading.submission.sources import Source
+from course.grading.submission.taking import late_days, nothing_found, take
 from course.judging.closed_words import KNOWN_MESSAGES
 from course.judging.digests import digest_of, environment
 from course.judging.judge import Judge

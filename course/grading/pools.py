@@ -1,7 +1,7 @@
 """Where submissions are graded: in processes beside this one, or on other machines.
 
-Either takes a task as JSON and gives a future of a result as JSON. A future that raises
-`WorkerDied` says that the worker is gone.
+Either takes a task as JSON (`submit`) and gives a future, whose `result` is JSON or raises `WorkerDied`.
+It works on `width` tasks at once.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import multiprocessing.connection
 import signal
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from typing import Any, Protocol
+from typing import Any
 
 import psutil
 
@@ -22,24 +22,6 @@ from training.cores import cores, end_with_parent
 
 class WorkerDied(Exception):
     """The process that worked on a task has died, or was lost."""
-
-
-class GradingPool(Protocol):
-    """Something that works on tasks."""
-
-    @property
-    def width(self) -> int:
-        """How many tasks it can work on at once."""
-
-    def submit(self, task: str) -> Future[str]:
-        """Begin a task."""
-
-    def result(self, future: Future[str]) -> str:
-        """What came of a task that is done.
-
-        Raises:
-            WorkerDied: nothing did.
-        """
 
 
 class ProcessPool:
@@ -134,3 +116,6 @@ class DaskPool:
 def processes_that_fit() -> int:
     """How many submissions this machine can grade at once, in cores and in memory."""
     return max(1, min(cores(), int(psutil.virtual_memory().total // (1.2 * MAX_MEMORY))))
+
+
+Pool = ProcessPool | DaskPool

@@ -18,16 +18,14 @@ from filelock import FileLock, Timeout
 from course.grading.gradebook import GRADER_FAULT, VERSION, LearnerResult, Weights
 from course.grading.instructions import Member
 from course.grading.job import SLEEPING, Plan
-from course.grading.pools import GradingPool, WorkerDied
-from course.grading.reports import (
-    GradedClass,
-    Returned,
-    file_name,
-    write_reports,
-)
+from course.grading.pools import Pool, WorkerDied
+from course.grading.reports import write_reports
+from course.grading.reports.escaping import file_name
 from course.grading.reports.files import whole_file
+from course.grading.reports.graded import GradedClass
+from course.grading.reports.returning import Returned
 from course.grading.similarity import alike, like_what_is_given
-from course.grading.submission import Source
+from course.grading.submission.sources import Source
 from course.workers.limits import MAX_DAY_SECONDS
 
 MAX_TRIES = 3
@@ -145,7 +143,7 @@ class _Turn:
 
 
 def grade_all(
-    run: ClassRun, pool: GradingPool, resume: bool, done: Callable[[LearnerResult, bool], None]
+    run: ClassRun, pool: Pool, resume: bool, done: Callable[[LearnerResult, bool], None]
 ) -> None:
     """Grade every submission, and write each result as soon as it is done.
 
@@ -180,7 +178,7 @@ def grade_all(
 
 
 def _begin(
-    turn: _Turn, run: ClassRun, pool: GradingPool, resume: bool, at_work: dict[Future[str], _Turn]
+    turn: _Turn, run: ClassRun, pool: Pool, resume: bool, at_work: dict[Future[str], _Turn]
 ) -> None:
     turn.tries += 1
     stored = run.kept(turn.source.learner) if resume else None
@@ -193,7 +191,7 @@ def _begin(
     at_work[pool.submit(json.dumps(task))] = turn
 
 
-def _outcome(future: Future[str], turn: _Turn, pool: GradingPool) -> LearnerResult | None:
+def _outcome(future: Future[str], turn: _Turn, pool: Pool) -> LearnerResult | None:
     """Return the result, or None if the earlier one is up to date; a grader fault has all errors so far."""
     try:
         entry = json.loads(pool.result(future))

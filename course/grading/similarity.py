@@ -27,7 +27,7 @@ from course.checks.answer_files import Unreadable, read_answer
 from course.curriculum import Day
 from course.grading.analysis import fingerprints
 from course.grading.gradebook import LearnerResult
-from course.grading.reports import Alike, Given
+from course.grading.reports.graded import Alike, Given
 from course.references.editions import stub_of
 
 Array = np.ndarray[Any, Any]

@@ -5,24 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 from course.grading.reports.class_page import write_pages
-from course.grading.reports.escaping import file_name
-from course.grading.reports.graded import Alike, Given, GradedClass
-from course.grading.reports.gradescope import gradescope_results, write_gradescope
+from course.grading.reports.graded import GradedClass
+from course.grading.reports.gradescope import write_gradescope
 from course.grading.reports.junit import write_junit
-from course.grading.reports.lms_tables import named_as, submission_of, write_tables
+from course.grading.reports.lms_tables import write_tables
 from course.grading.reports.returning import Returned, write_returned
-
-__all__ = [
-    "Alike",
-    "Given",
-    "GradedClass",
-    "Returned",
-    "file_name",
-    "gradescope_results",
-    "named_as",
-    "submission_of",
-    "write_reports",
-]
 
 
 def write_reports(folder: Path, graded: GradedClass) -> list[Returned]:

@@ -31,7 +31,6 @@ from course.grading.reports.feedback import Exercise, exercises, others
 from course.grading.reports.files import whole_file
 from course.grading.reports.graded import GradedClass, spans
 from course.grading.reports.lms_tables import of_nobody
-from course.grading.submission import Source
 from course.judging.misconceptions import load_misconceptions
 from course.judging.results import BROKEN
 from course.terminal.display import MARKS
@@ -93,11 +92,6 @@ class _Report:
 
     def _bar(self, points: Fraction) -> int:
         return min(BARS - 1, int(BARS * points / self.max_points)) if self.max_points else 0
-
-    @property
-    def unclear(self) -> list[Source]:
-        """The submissions that may be of several learners."""
-        return [source for source in self.run.sources.values() if source.unclear]
 
     @property
     def slowest(self) -> list[_Learner]:

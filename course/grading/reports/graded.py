@@ -8,7 +8,7 @@ from datetime import datetime
 
 from course.grading.gradebook import GRADER_FAULT, LearnerResult, Weights
 from course.grading.instructions import Member
-from course.grading.submission import Source
+from course.grading.submission.sources import Source
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from course.grading.instructions import Member
 from course.grading.reports.escaping import cell
 from course.grading.reports.files import whole_file
 from course.grading.reports.graded import GradedClass
-from course.grading.submission import CANVAS, MOODLE
+from course.grading.submission.sources import CANVAS, MOODLE
 
 Cell = str | int | float
 

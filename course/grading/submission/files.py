@@ -198,16 +198,16 @@ def _first(data: bytes, most: int) -> bytes:
 
 
 @contextlib.contextmanager
-def files_of(source: Source) -> Iterator[Iterable[SubmittedFile]]:
+def files_of(source: Source) -> Iterator[list[SubmittedFile]]:
     ranks = source.ranks or (0,) * len(source.names)
     renames = dict(source.renames)
     if source.members:
         with class_zip(source.paths[0]) as archive:
-            members: Iterable[SubmittedFile] = _members(archive, source, ranks)
-            yield (dataclasses.replace(file, renames=renames) for file in members)
+            members = _members(archive, source, ranks)
+            yield [dataclasses.replace(file, renames=renames) for file in members]
     else:
-        members = itertools.chain(*map(_on_disk, source.paths, source.names, ranks))
-        yield (dataclasses.replace(file, renames=renames) for file in members)
+        on_disk = itertools.chain(*map(_on_disk, source.paths, source.names, ranks))
+        yield [dataclasses.replace(file, renames=renames) for file in on_disk]
 
 
 # A link or FIFO that replaced the file after it was examined is not followed, nor waited for.

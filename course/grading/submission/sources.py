@@ -94,15 +94,16 @@ def attributed(sources: Iterable[Source], learners: Mapping[str, str]) -> list[S
 
 def _joined(source: Source, other: Source) -> Source:
     """What one learner handed in, of two submissions of theirs."""
-    return dataclasses.replace(
-        source,
-        paths=source.paths if source.members else (*source.paths, *other.paths),
-        names=(*source.names, *other.names),
-        members=(*source.members, *other.members),
-        ranks=(*source.ranks, *other.ranks),
-        earlier=(*source.earlier, *other.earlier),
-        late=(*source.late, *other.late),
-    )
+    joined = [
+        "names",
+        "members",
+        "ranks",
+        "earlier",
+        "late",
+        *([] if source.members else ["paths"]),
+    ]
+    fields = {name: getattr(source, name) + getattr(other, name) for name in joined}
+    return dataclasses.replace(source, **fields)
 
 
 # --- Finding: whose is what -----------------------------------------------------------------------
@@ -162,11 +163,8 @@ class _Handed(NamedTuple):
     rank: int = 0
 
 
-class _Group(NamedTuple):
-    """What one learner has in SUBMISSIONS, and what the download tells of it, as a Source has it."""
-
-    things: list[_Handed]
-    fields: dict[str, Any]
+_Group = tuple[list[_Handed], dict[str, Any]]
+"""What one learner has in SUBMISSIONS, and what the download tells of it, as a Source has it."""
 
 
 def find_sources(submissions: Path) -> list[Source]:
@@ -273,7 +271,7 @@ def _by_learner(is_folder: Mapping[str, bool], where: Path) -> list[_Group]:
         *map(_of_brightspace, _in_groups(brightspace, lambda match: match["learner"])),
         *_of_blackboard(_in_groups(blackboard, lambda match: match["head"])),
         *map(_of_canvas, _in_groups(canvas, lambda file: file.learner)),
-        *(_Group([upload], {}) for upload in _by_name(rest, where)),
+        *(([upload], {}) for upload in _by_name(rest, where)),
     ]
 
 
@@ -295,7 +293,7 @@ def _of_moodle(matches: list[Match]) -> _Group:
     first = next((match for match in matches if match["kind"] == "file"), matches[0])
     folder = first["head"] + ("_" if first["rest"] else "")
     back = f"{folder}/{FEEDBACK}" if first["number"] else ""
-    return _Group(things, {"system": MOODLE, "back": back})
+    return things, {"system": MOODLE, "back": back}
 
 
 def _of_brightspace(matches: list[Match]) -> _Group:
@@ -305,7 +303,7 @@ def _of_brightspace(matches: list[Match]) -> _Group:
         for match in matches
     ]
     numbers = tuple(dict.fromkeys(match["number"] for match in matches))
-    return _Group(things, {"numbers": numbers if len(numbers) > 1 else ()})
+    return things, {"numbers": numbers if len(numbers) > 1 else ()}
 
 
 def _moment(match: Match) -> int:
@@ -325,7 +323,7 @@ def _of_blackboard(groups: list[list[Match]]) -> Iterator[_Group]:
     alike = list(itertools.takewhile(lambda words: len(set(words)) == 1, columns))
     for head, matches in zip(heads, groups, strict=True):
         who = "_".join(head[len(alike) :])
-        yield _Group([_of_attempt(who, match) for match in matches], {})
+        yield [_of_attempt(who, match) for match in matches], {}
 
 
 def _of_attempt(who: str, match: Match) -> _Handed:
@@ -431,7 +429,7 @@ def _of_canvas(files: list[_OfCanvas]) -> _Group:
         "system": CANVAS,
         "back": _back_to_canvas(files),
     }
-    return _Group(things, fields)
+    return things, fields
 
 
 def _back_to_canvas(uploads: list[_OfCanvas]) -> str:

@@ -68,7 +68,7 @@ def take(source: Source) -> Taken:
     """
     try:
         with files_of(source) as files:
-            return _take(list(files), source.earlier)
+            return _take(files, source.earlier)
     except OSError as error:
         if error.errno in OUR_TROUBLE:
             raise

@@ -121,9 +121,15 @@ def test_shortcuts_and_tampering(source, line, name):
 
 
 READY_MADE = {
+    3: ["torch.exp"],
     7: ["onnx.reference.ReferenceEvaluator", "jax.grad"],
     8: ["torch.jit.script", "torch.overrides.TorchFunctionMode", "torch._C.DisableTorchFunction"],
-    11: ["torch.nn.functional.group_norm", "torch.nn.GroupNorm", "torch.nn.functional.batch_norm"],
+    11: [
+        "torch.nn.LayerNorm",
+        "torch.nn.functional.group_norm",
+        "torch.nn.GroupNorm",
+        "torch.nn.functional.batch_norm",
+    ],
     23: ["torch.nn.MultiheadAttention"],
     28: [f"torch.nn.functional.{name}" for name in ("rms_norm", "group_norm", "gelu", "mish")]
     + [f"torch.nn.{name}" for name in ("RMSNorm", "GroupNorm", "GELU", "Mish")],
@@ -146,14 +152,6 @@ def test_what_is_ready_made_is_listed(day, name):
     """Each is named on the day whose exercise it is."""
     top = name.partition(".")[0]
     assert any(shortcut == name for _, shortcut in found(f"import {top}\n{name}()", day))
-
-
-def test_days_differ():
-    """Layer norm is the exercise of day 11, and a tool on day 20; torch has no place before day 8."""
-    source = "import torch\ntorch.nn.LayerNorm(4)"
-    assert found(source, 11) == [(2, "torch.nn.LayerNorm")]
-    assert found(source, 20) == []
-    assert found("import torch", 3) == [(1, "torch")]
 
 
 @pytest.mark.parametrize("day", READY, ids=lambda day: day.stem)

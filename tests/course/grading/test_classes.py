@@ -14,7 +14,7 @@ import pytest
 
 from course.checks.answer_files import read_answer
 from course.curriculum import DAYS, ROOT
-from course.grading.reports import file_name
+from course.grading.reports.escaping import file_name
 from tests.course.grading.test_taking import EARLY, LATER, notebook, zip_of
 
 ONE, TWO = (read_answer(DAYS[index].solution).encode() for index in (0, 1))

@@ -3,7 +3,6 @@
 import csv
 import json
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -103,9 +102,3 @@ def test_nobody_answers(real_sandbox, class_, tmp_path):
 def wait_for(true):
     while not true():
         time.sleep(0.02)
-
-
-@pytest.fixture(autouse=True)
-def _clean(tmp_path):
-    yield
-    shutil.rmtree(tmp_path, ignore_errors=True)

@@ -17,10 +17,10 @@ from course.grading.gradebook import (
 )
 from course.grading.instructions import Member, Policy
 from course.grading.job import Plan
-from course.grading.reports import Returned
+from course.grading.reports.returning import Returned
 from course.grading.run import ClassRun
-from course.grading.submission import Source
 from course.grading.submission.choosing import FileNote
+from course.grading.submission.sources import Source
 
 
 def day(number, **statuses):
@@ -76,17 +76,11 @@ def test_a_share_for_what_is_watertight(statuses, points):
 
 @pytest.mark.parametrize("part", [Fraction(0), Fraction(1, 3), Fraction(1)])
 def test_shares_are_exact(part):
-    """Whatever the share, all of it is the day's points, and the core alone earns the rest."""
-    weights = Weights(DAYS[:3], {2: 0.1}, part)
+    """A day gives a point, or what its weight says to the decimal; the core earns all but the share."""
+    weights = Weights(DAYS[:3], {2: 0.1, 3: 4}, part)
+    assert weights.max_points == Fraction("5.1")
     assert weights.points([day(2, attention=["passed", "+passed"])]) == Fraction("0.1")
     assert weights.points([day(2, attention=["passed", "+failed"])]) == (1 - part) / 10
-
-
-def test_weights():
-    """A day gives one point unless told otherwise; decimals are taken as they are written."""
-    weights = Weights(DAYS[:3], {2: 0.1, 3: 4})
-    assert weights.max_points == Fraction("5.1")
-    assert weights.points([day(2, attention=["passed"])]) == Fraction("0.1")
 
 
 def test_there_and_back():

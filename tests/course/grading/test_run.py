@@ -21,7 +21,7 @@ from course.curriculum import DAYS, ROOT
 from course.grading import grade_command, job, pools
 from course.grading import run as running
 from course.grading.gradebook import GRADED, GRADER_FAULT, LearnerResult, Weights
-from course.grading.instructions import Policy, read_weights
+from course.grading.instructions import Policy
 from course.grading.job import Plan, course_digest
 from course.grading.pools import WorkerDied
 from course.grading.run import ClassRun, InUse, grade_all, seed_of, sole_use
@@ -351,26 +351,6 @@ def test_one_run_a_folder(tmp_path):
         pass
     with sole_use(tmp_path):
         pass
-
-
-@pytest.mark.parametrize(
-    ("text", "words"),
-    [
-        ("- 1", "should hold a mapping"),
-        ("9: 1", "9 is none of the days"),
-        ("8: -1", "0 or more"),
-        ("8: many", "0 or more"),
-        ("8: .nan", "0 or more"),
-        ("8: {", "cannot be read"),
-        ("8: 2\n1: 1\n8: 3", "8 is there twice"),
-    ],
-)
-def test_wrong_weights(tmp_path, text, words):
-    """What is no table of points is told by what is wrong in it."""
-    file = tmp_path / "weights.yaml"
-    file.write_text(text, encoding="utf-8")
-    with pytest.raises(ValueError, match=words):
-        read_weights(file, DAYS_HERE)
 
 
 def refused(*arguments, **environment):

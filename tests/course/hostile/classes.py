@@ -13,7 +13,7 @@ from pathlib import Path
 import psutil
 
 from course.curriculum import BY_NUMBER, DAYS, ROOT
-from course.grading.reports import file_name
+from course.grading.reports.escaping import file_name
 from tests.course.hostile import (
     archives,
     bombs,

@@ -9,8 +9,8 @@ import pytest
 from course.checks.loading import CORE, WATERTIGHT, load_checks
 from course.curriculum import BY_NUMBER, DAYS
 from course.grading.gradebook import LearnerResult, Weights
-from course.grading.reports import GradedClass
-from course.grading.submission import Source
+from course.grading.reports.graded import GradedClass
+from course.grading.submission.sources import Source
 
 HOSTILE = {
     "script": "<script>alert(1)</script>",

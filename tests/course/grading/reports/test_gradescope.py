@@ -87,13 +87,6 @@ def test_hostile_text(results, made_up, hostile):
     assert len(output) < 1500
 
 
-def test_refused(results, made_up):
-    """Who was refused has 0 points and reads why."""
-    output = results(made_up.refused("bomb", reason="It would unpack to 4.2 GB."))
-    assert (output["score"], output["tests"]) == (0, [])
-    assert "4.2 GB" in output["output"]
-
-
 def test_grader_fault_is_no_zero(made_up, tmp_path):
     """Where the grader failed there is no file: Gradescope then gives no grade."""
     with pytest.raises(ValueError, match="unlucky"):
@@ -103,7 +96,9 @@ def test_grader_fault_is_no_zero(made_up, tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["..%2Fx.json"]
 
 
-def test_nothing_found(results, made_up):
-    """Where nothing was found there are no points, and what was there is told."""
-    output = results(made_up.nothing("a", "There is 'essay.pdf'."))
-    assert (output["score"], output["output"]) == (0, "There is 'essay.pdf'.")
+@pytest.mark.parametrize("kind", ["refused", "nothing"])
+def test_not_graded(results, made_up, kind):
+    """Who was refused, or handed in nothing that is a day's, has 0 points and reads why."""
+    output = results(getattr(made_up, kind)("a", "There is 'essay.pdf'."))
+    assert (output["score"], output["tests"]) == (0, [])
+    assert "There is 'essay.pdf'." in output["output"]

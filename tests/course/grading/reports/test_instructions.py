@@ -1,6 +1,7 @@
 """What an instructor says beside the checks: policies, maps of names, rosters."""
 
 import csv
+import functools
 import json
 import unicodedata
 from dataclasses import replace
@@ -16,10 +17,11 @@ from course.grading.instructions import (
     read_map,
     read_policy,
     read_roster,
+    read_weights,
 )
 from course.grading.job import Plan
-from course.grading.reports import gradescope_results, submission_of
-from course.grading.reports.lms_tables import write_canvas, write_roster
+from course.grading.reports.gradescope import gradescope_results
+from course.grading.reports.lms_tables import submission_of, write_canvas, write_roster
 from course.grading.submission.names import meaning
 from course.grading.submission.sources import attributed, find_sources
 from course.grading.submission.taking import take
@@ -42,6 +44,7 @@ def passed(learner, late=False):
     return LearnerResult(learner, GRADED, [day | {"late": late}, on_time], late=late)
 
 
+read_day_2 = functools.partial(read_weights, days=DAYS[1:2])
 POLICY = Policy(Fraction(1, 10), {"bo_2"}, {"cem_3": Fraction("7.5"), "dee_4": Fraction(0)})
 
 
@@ -75,22 +78,27 @@ def test_a_policy_is_in_the_tables(tmp_path, made_up):
 
 
 @pytest.mark.parametrize(
-    ("text", "words"),
+    ("read", "text", "words"),
     [
-        ("late: 2", "late must be a share from 0 to 1, got 2"),
-        ("lat: 0.1", "'lat' is none of"),
-        ("late: 0.1\nlate: 0.2", "'late' is there twice"),
-        ("points: {ada_1: -1}", "-1 points for ada_1"),
-        ("excused: ada_1", "excused must be a list"),
-        ("keep: first", "keep must be `last` or `best`, got 'first'"),
-        ("- late", "should hold a mapping"),
+        (read_policy, "late: 2", "late must be a share from 0 to 1, got 2"),
+        (read_policy, "lat: 0.1", "'lat' is none of"),
+        (read_policy, "late: 0.1\nlate: 0.2", "'late' is there twice"),
+        (read_policy, "points: {ada_1: -1}", "-1 points for ada_1"),
+        (read_policy, "excused: ada_1", "excused must be a list"),
+        (read_policy, "keep: first", "keep must be `last` or `best`, got 'first'"),
+        (read_policy, "- late", "should hold a mapping"),
+        (read_day_2, "8: 1", "8 is none of the days"),
+        *((read_day_2, f"2: {points}", "0 or more") for points in ("-1", "many", ".nan")),
+        (read_day_2, "2: {", "cannot be read"),
+        (read_map, f"hw.ipynb: {SOFTMAX}", "must have the same ending"),
+        (read_roster, "who\nAda\n", "id,name,group"),
     ],
 )
-def test_wrong_policies(tmp_path, text, words):
-    """What is no policy is told by what is wrong in it."""
-    (tmp_path / "policy.yaml").write_text(text, encoding="utf-8")
+def test_what_is_wrong_in_a_file_is_told(tmp_path, read, text, words):
+    """A policy, a table of points, a map or a roster."""
+    (tmp_path / "file").write_text(text, encoding="utf-8")
     with pytest.raises(ValueError, match=words):
-        read_policy(tmp_path / "policy.yaml")
+        read(tmp_path / "file")
 
 
 def test_a_policy_is_read(tmp_path):
@@ -117,9 +125,6 @@ def test_a_map_of_odd_names(tmp_path):
     assert taken == [{SOFTMAX: b"ada"}, {SOFTMAX: b"bo"}]
     plan = Plan((1,), 5, "cpu", False, "edition", names=renames)
     assert Plan.from_json(json.loads(json.dumps(plan.as_json()))) == plan
-    map_file.write_text(f"hw.ipynb: {SOFTMAX}", encoding="utf-8")
-    with pytest.raises(ValueError, match="must have the same ending"):
-        read_map(map_file)
     assert meaning("other.py") is None
 
 
@@ -173,6 +178,3 @@ def test_a_roster(tmp_path, made_up):
         ("'=Eve", "nothing_handed_in"),
     ]  # fmt: skip
     assert [row["points"] for row in rows] == ["1", "1", "1", "1", "0.5"]
-    (tmp_path / "roster.csv").write_text("who\nAda\n", encoding="utf-8")
-    with pytest.raises(ValueError, match="id,name,group"):
-        read_roster(tmp_path / "roster.csv")

@@ -12,8 +12,10 @@ import pytest
 from course.curriculum import DAYS
 from course.grading.gradebook import Shortcut, Weights
 from course.grading.instructions import Member
-from course.grading.reports import Alike, Given, file_name, write_reports
+from course.grading.reports import write_reports
 from course.grading.reports.class_page import SIGNS, write_pages
+from course.grading.reports.escaping import file_name
+from course.grading.reports.graded import Alike, Given
 from course.grading.submission.choosing import UNDERSTOOD, FileNote
 from course.judging.misconceptions import load_misconceptions
 from tests.course.grading.reports.conftest import MadeUp, checks_of, downloaded
@@ -170,18 +172,6 @@ def test_histogram(report, made_up):
     assert heights == [70, *[0] * 8, 140]
 
 
-def test_matrix_tells_statuses_by_signs(report, made_up):
-    """A cell shows its status by a sign of its own, not by its color alone."""
-    statuses = ("passed", "failed", "error", "in_progress", "not_started", "skipped")
-    shown = (*statuses, "watertight", "half_right", "not_handed_in")
-    assert len({SIGNS[status] for status in shown}) == len(shown)
-    for status in statuses:
-        learner = made_up.learner("a", wrong=99, message="Why.")
-        learner.days[0]["status"] = status
-        cell = report(made_up.graded(learner)).all("tbody/tr/td")[1]  # after the points
-        assert ("".join(cell.itertext()), cell.get("class")) == (SIGNS[status], status)
-
-
 @pytest.mark.parametrize(
     ("change", "shown", "title"),
     [
@@ -189,17 +179,25 @@ def test_matrix_tells_statuses_by_signs(report, made_up):
         ({"status": "error"}, "half_right", "half right: some exercises earn their points"),
         ({"status": "not_started"}, "not_started", "stub untouched"),
         ({"status": "not_started", "handed_in": False}, "not_handed_in", "not handed in"),
+        *(
+            ({"status": status, "checks": []}, status, title)
+            for status, title in [("passed", "passed"), ("failed", "failed"), ("error", "error")]
+        ),
+        ({"status": "in_progress"}, "in_progress", "begun, not finished"),
+        ({"status": "skipped"}, "skipped", "skipped"),
+        ({"watertight": True}, "watertight", "passed and watertight"),
     ],
 )
-def test_what_earns_nothing_is_told_apart(report, feedback, made_up, change, shown, title):
-    """Half right, the stub untouched, and not handed in are three things, in the matrix and on the page."""
+def test_statuses_are_told_apart_by_signs(report, feedback, made_up, change, shown, title):
+    """A day has the sign of its status, not its color alone, in the matrix and on the page."""
     learner = made_up.learner("a", wrong=1, message="Why.")
     learner.days[0].update(change)
     graded = made_up.graded(learner)
-    cell = report(graded).all("tbody/tr/td")[1]
+    cell = report(graded).all("tbody/tr/td")[1]  # after the points
     assert ("".join(cell.itertext()), cell.get("class")) == (SIGNS[shown], shown)
     assert cell.get("title") == f"Day 1: {title}"
     assert feedback(graded).all("ol/li")[0].get("class") == shown
+    assert [sign for status, sign in SIGNS.items() if status != shown].count(SIGNS[shown]) == 0
 
 
 def test_sorting(report, made_up):

@@ -54,11 +54,6 @@ def test_who_gets_nothing_back(returned, made_up):
     assert without == ["a", "b"]
 
 
-def test_a_folder_of_folders_is_handed_back_by_hand(returned, made_up):
-    """Where no system wants a zip, there is none."""
-    assert returned(made_up.learner("a"), a=("",)) == {}
-
-
 def test_what_may_be_anothers_is_in_no_gradebook(returned, made_up, tmp_path):
     """A submission of which it is not clear whose it is is named, and read in by no other system."""
     zips = returned(

@@ -4,7 +4,6 @@ import csv
 import itertools
 import platform
 from dataclasses import replace
-from fractions import Fraction
 
 import pytest
 
@@ -69,17 +68,6 @@ def test_grades(tables, made_up):
         ["pdf", "nothing_found", "0", "3", "", "", "", "", "", "", "", VERSION, "", ""],
         ["unlucky", "grader_fault", "", "3", "", "", "", "", "", "", "", VERSION, "", ""],
     ]
-
-
-def test_a_share_for_what_is_watertight(tables, made_up):
-    """Where it earns a share, every table has it."""
-    learner = made_up.learner("a", beyond=1)
-    shared = made_up.graded(learner, weights=Weights(made_up.days, None, Fraction(1, 5)))
-    grades = tables(shared, "grades.csv")[1]
-    assert grades[: len(OLD_COLUMNS)] == ["a", "graded", "2.9", "3", "0.9", "1", "1", "2", "2 3"]
-    assert tables(shared, "canvas.csv")[2][-1] == "2.9"
-    assert tables(shared, "nbgrader.csv")[1][-2] == "0.9"
-    assert tables(made_up.graded(learner), "grades.csv")[1][2] == "3"
 
 
 def test_thirds_and_weights(tables, made_up):
