@@ -155,9 +155,9 @@ Send = Callable[[dict[str, Any]], None]
 
 
 def serve(request: dict[str, Any], send: Send) -> None:
-    """Look through files and send what was found in each; or through the cells of a notebook."""
-    for name, (number, path) in request.get("analyze", {}).items():
-        send({"file": name} | _looked_through(Path(path), number))
+    """Look through a file, or gather an answer from the cells of a notebook, and send what was found."""
+    if "analyze" in request:
+        send(_looked_through(Path(request["analyze"]), request["day"]))
     if "gather" in request:
         send({"spans": gather(request["gather"], request["exercises"])})
 

@@ -182,7 +182,9 @@ class Weights:
     def total(self, result: LearnerResult) -> Fraction:
         """The points of a learner: those that the days earn, less what being late costs; or set by hand."""
         by_hand = self.policy.points.get(result.learner)
-        return self.points(result.days) - self.penalty(result) if by_hand is None else by_hand
+        if by_hand is not None:
+            return by_hand
+        return sum(map(self.day_points, result.days), -self.penalty(result))
 
     def penalty(self, result: LearnerResult) -> Fraction:
         """The points that being late costs."""
@@ -207,10 +209,6 @@ class Weights:
             if result.reason:
                 remarks.append(f"The last submission was not graded: {result.reason}")
         return " ".join(remarks)
-
-    def points(self, results: Iterable[Mapping[str, Any]]) -> Fraction:
-        """The points that a learner's days earn together."""
-        return sum((self.day_points(result) for result in results), Fraction(0))
 
     def day_points(self, result: Mapping[str, Any]) -> Fraction:
         """The points that one day's verdicts earn.

@@ -61,14 +61,11 @@ def choose(files: list[SubmittedFile]) -> tuple[SubmittedFile, list[FileNote]]:
         candidates = winners
     [chosen] = candidates
     content = chosen.read(chosen.most_read) if losers else b""
-    return chosen, [
-        FileNote(file.shown_path, "", f"{shown(chosen.path)}{CHOSEN}{_reason(file, content, why)}")
-        for file, why in losers
-    ]
-
-
-def _reason(file: SubmittedFile, content: bytes, why: str) -> str:
-    return SAME if file.read(file.most_read) == content else why
+    notes = []
+    for file, why in losers:
+        reason = SAME if file.read(file.most_read) == content else why
+        notes.append(FileNote(file.shown_path, "", f"{shown(chosen.path)}{CHOSEN}{reason}"))
+    return chosen, notes
 
 
 def _only(counts: Callable[[SubmittedFile], bool]) -> Rule:
@@ -102,7 +99,10 @@ def _archive_path(file: SubmittedFile) -> str:
 # Which of several files for one day counts. Each rule is applied where the earlier rules leave several, and
 # has the words that tell why the file that was taken comes before the others.
 RULES: tuple[tuple[Rule, str], ...] = (
-    (_only(lambda file: not _is_stub(file)), "is more than the stub"),
+    (
+        _only(lambda file: not is_stub(file.read(MAX_STUB_BYTES), file.means)),
+        "is more than the stub",
+    ),
     (_greatest(lambda file: -max(1, file.beside)), "has a name nearer to the day's"),
     (_only(lambda file: str(file.means).endswith(".py")), "is no notebook"),
     (_greatest(lambda file: file.rank), "was handed in later"),
@@ -149,13 +149,9 @@ def _numbers_apart(path: str) -> list[tuple[int, str]]:
     return [(int(piece[:18]), "") if piece[0] in "0123456789" else (-1, piece) for piece in pieces]
 
 
-def _is_stub(file: SubmittedFile) -> bool:
-    return is_stub(file.read(MAX_STUB_BYTES), str(file.means).partition(".")[0])
-
-
-def is_stub(data: bytes, stem: str) -> bool:
-    """Return whether a file is a day's stub, regardless of its line endings."""
-    return bool(data) and data.replace(b"\r\n", b"\n") == _stub(stem)
+def is_stub(data: bytes, name: str | None) -> bool:
+    """Return whether a file that means a day's by its name is the stub, regardless of its line endings."""
+    return bool(data) and data.replace(b"\r\n", b"\n") == _stub(str(name).partition(".")[0])
 
 
 @functools.cache

@@ -52,7 +52,7 @@ def gathered(
             gathering.clean(script, day)
         elif name in gathering.files:
             gathering.read_notebook(name, day)
-        elif script not in gathering.files or is_stub(gathering.files[script], day.stem):
+        elif script not in gathering.files or is_stub(gathering.files[script], script):
             gathering.search_books(day)
     return gathering.result
 

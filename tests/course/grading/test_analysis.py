@@ -228,12 +228,11 @@ def test_a_common_stretch_always_shows():
 
 def test_files_that_cannot_be_read(tmp_path):
     """Each file is answered for, those that are no Python, too."""
+    sent = []
     texts = {"a.py": b"import gc\n", "b.py": b"def (", "c.py": b"\xff\xfe", "d.py": b"(" * 50_000}
     for name, data in texts.items():
         (tmp_path / name).write_bytes(data)
-    sent = []
-    serve({"analyze": {name: [8, str(tmp_path / name)] for name in texts}}, sent.append)
-    assert [message["file"] for message in sent] == list(texts)
+        serve({"analyze": str(tmp_path / name), "day": 8}, sent.append)
     assert [message["shortcuts"] for message in sent] == [[(1, "gc")], [], [], []]
     assert [message["unseen"] for message in sent] == [False, False, False, False]
 
@@ -246,8 +245,8 @@ def test_what_python_reads_is_looked_through(tmp_path):
     (tmp_path / "a.py").write_bytes(odd.encode())
     (tmp_path / "deep.py").write_text(f"x = 1{' + 1' * 3000}\n{solution}")
     sent = []
-    paths = {name: [2, str(tmp_path / name)] for name in ("a.py", "deep.py")}
-    serve({"analyze": paths}, sent.append)
+    for name in ("a.py", "deep.py"):
+        serve({"analyze": str(tmp_path / name), "day": 2}, sent.append)
     assert sent[0]["shortcuts"] == [(2, "gc")]
     assert set(fingerprints(solution)[1:]) <= set(sent[0]["fingerprints"])
     assert [message["unseen"] for message in sent] == [False, True]

@@ -10,6 +10,7 @@ from course.grading.job import Plan, course_digest, grade_as_json
 from course.grading.submission.sources import Source
 from course.judging.messages import Feedback
 from course.judging.misconceptions import load_misconceptions
+from tests.course.grading.test_run import task_of
 
 DAY = DAYS[1]
 WRONG = "import math\n\ndef attention(query, key, value, mask=None):\n    {}\n"
@@ -22,8 +23,7 @@ def graded(tmp_path, feedback, body, day=DAY):
     (folder / f"{day.stem}.py").write_text(body)
     plan = Plan((day.number,), 5, "cpu", False, course_digest(), feedback)
     source = Source("ada", (folder,), ("ada",))
-    task = {"plan": plan.as_json(), "source": source.as_json(), "known": "", "rows": []}
-    result = json.loads(grade_as_json(json.dumps(task)))
+    result = json.loads(grade_as_json(task_of(plan, source)))
     assert result["verdict"] == "graded", result["reason"]
     return result["days"][0]["checks"]
 

@@ -79,25 +79,23 @@ def test_shares_are_exact(part):
     """A day gives a point, or what its weight says to the decimal; the core earns all but the share."""
     weights = Weights(DAYS[:3], {2: 0.1, 3: 4}, part)
     assert weights.max_points == Fraction("5.1")
-    assert weights.points([day(2, attention=["passed", "+passed"])]) == Fraction("0.1")
-    assert weights.points([day(2, attention=["passed", "+failed"])]) == (1 - part) / 10
+    assert weights.day_points(day(2, attention=["passed", "+passed"])) == Fraction("0.1")
+    assert weights.day_points(day(2, attention=["passed", "+failed"])) == (1 - part) / 10
 
 
 def test_there_and_back():
     """What is written is what is read."""
+    day_2, note = day(2, attention=["passed"]), FileNote("Day2.py", "day02_attention.py", "taken")
     result = LearnerResult(
-        "Ünal",
-        GRADED,
-        [day(2, attention=["passed"])],
-        "why",
-        [Shortcut(2, 7, "torch")],
-        {"day02_attention.py": [3, 5]},
-        "abc",
-        1.5,
-        True,
-        [FileNote("Day2.py", "day02_attention.py", "taken as day02_attention.py")],
-        [FileNote("essay.pdf", "", "")],
-        7,
+        *(
+            "Ünal",
+            GRADED,
+            [day_2],
+            "why",
+            [Shortcut(2, 7, "torch")],
+            {"day02_attention.py": [3, 5]},
+        ),
+        *("abc", 1.5, True, [note], [FileNote("essay.pdf", "", "")], 7, "3.12.1", [day_2]),
     )
     text = json.dumps(result.as_json(Weights([DAYS[1]])))
     assert LearnerResult.from_json(json.loads(text)) == result

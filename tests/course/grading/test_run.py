@@ -69,6 +69,12 @@ class Scripted:
         return outcome(self.seen[learner])
 
 
+def task_of(plan, source):
+    """What a pool is asked for, where no earlier result is known."""
+    known = {"known": "", "rows": []}
+    return json.dumps({"plan": plan.as_json(), "source": source.as_json()} | known)
+
+
 def graded(learner, digest="d"):
     verdict = {"status": "passed", "watertight": True, "checks": []}
     submitted = {"handed_in": True, "late": False, "file": ""}
@@ -330,12 +336,7 @@ def test_threads_of_one_process_take_turns(monkeypatch):
         return
 
     monkeypatch.setattr(job, "_grader", lambda plan: SimpleNamespace(grade=grade_one))
-    tasks = [
-        json.dumps(
-            {"plan": PLAN.as_json(), "source": Source(n, (), ()).as_json(), "known": "", "rows": []}
-        )
-        for n in "abcd"
-    ]
+    tasks = [task_of(PLAN, Source(name, (), ())) for name in "abcd"]
     with ThreadPoolExecutor(4) as pool:
         assert set(pool.map(job.grade_as_json, tasks)) == {"null"}
     assert together == [1, 1, 1, 1]
@@ -415,13 +416,7 @@ def test_no_such_device_on_another_machine(monkeypatch):
     """A machine of a cluster without the device fails, which is no learner's fault."""
     monkeypatch.setattr(job, "lacking_device", lambda device: f"no {device} here")
     plan = Plan((1,), 5, "cuda", False, course_digest())
-    task = {
-        "plan": plan.as_json(),
-        "source": Source("ann", (), ()).as_json(),
-        "known": "",
-        "rows": [],
-    }
-    result = json.loads(job.grade_as_json(json.dumps(task)))
+    result = json.loads(job.grade_as_json(task_of(plan, Source("ann", (), ()))))
     assert result["verdict"] == GRADER_FAULT
     assert "no cuda here" in result["reason"]
 

@@ -300,11 +300,11 @@ def test_a_python_behind_links_has_a_sandbox(real_sandbox, tmp_path):
 
 
 LAYER_NORM = """
-import importlib
 import torch
 from torch import nn
 
-{before}
+def normed(x, scale, shift, eps: float):
+    return torch.layer_norm(x, x.shape[-1:], scale, shift, eps)
 
 class LayerNorm(nn.Module):
     def __init__(self, features, eps=1e-5):
@@ -316,46 +316,28 @@ class LayerNorm(nn.Module):
     def forward(self, x):
         return normed(x, self.scale, self.shift, self.eps)
 """
-NORMED = {
-    "by its name in pieces": (
-        "torch.nn.functional.layer_norm",
-        """
-def normed(x, scale, shift, eps):
-    functions = importlib.import_module("torch.nn." + "func" + "tional")
-    return getattr(functions, "layer" + "_norm")(x, x.shape[-1:], scale, shift, eps)
-""",
-    ),
-    "in a graph compiled before": (
-        OUT_OF_SIGHT,
-        """
-def normed(x, scale, shift, eps: float):
-    return torch.layer_norm(x, x.shape[-1:], scale, shift, eps)
-
-normed = torch.jit.script(normed)
-""",
-    ),
-    "by an observer that is not asked": (
-        OUT_OF_SIGHT,
-        """
-def normed(x, scale, shift, eps):
+HIDDEN = {
+    "in a graph compiled before": "normed = torch.jit.script(normed)",
+    "by an observer that is not asked": """
+def forward(self, x):
     with torch._C.DisableTorchFunction():
-        return torch.layer_norm(x, x.shape[-1:], scale, shift, eps)
+        return normed(x, self.scale, self.shift, self.eps)
+
+LayerNorm.forward = forward
 """,
-    ),
 }
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("named", "before"), NORMED.values(), ids=NORMED)
-def test_ready_made_answers_are_noticed(real_sandbox, named, before):
-    """Torch's own layer norm is noticed when it runs; a call that was hidden from what observes is named
-    as that."""
-    day, source = DAYS[10], LAYER_NORM.format(before=before)
+@pytest.mark.parametrize("hidden", HIDDEN.values(), ids=HIDDEN)
+def test_a_hidden_call_is_noticed(real_sandbox, hidden):
+    """A call of torch's own layer norm that was hidden from what observes is named as that."""
+    day, source = DAYS[10], f"{LAYER_NORM}\n{hidden}"
     listened = listened_for(day.number)
     answer = Answer(f"{day.stem}.py", f"{HOME}/{day.stem}.py", source.encode(), listened)
     with WorkerSession(lambda device: SandboxedWorker(real_sandbox, device), apart=True) as session:
         verdict = check_answer(judge(day.number), answer, session).verdict
-    assert named in verdict.called
+    assert OUT_OF_SIGHT in verdict.called
     assert set(verdict.called) <= {*listened, OUT_OF_SIGHT}
 
 
