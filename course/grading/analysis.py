@@ -157,19 +157,19 @@ Send = Callable[[dict[str, Any]], None]
 def serve(request: dict[str, Any], send: Send) -> None:
     """Look through a file, or gather an answer from the cells of a notebook, and send what was found."""
     if "analyze" in request:
-        send(_looked_through(Path(request["analyze"]), request["day"]))
+        send(_looked_through(*request["analyze"]))
     if "gather" in request:
         send({"spans": gather(request["gather"], request["exercises"])})
 
 
-def _looked_through(path: Path, day: int) -> dict[str, Any]:
+def _looked_through(path: str, day: int) -> dict[str, Any]:
     """Return what was found in a file, and whether it could be looked through.
 
     A file that Python itself cannot read never runs, so there is nothing to look for in it.
     """
     nothing = {"shortcuts": [], "fingerprints": [], "unseen": False}
     try:
-        source = read_answer(path)
+        source = read_answer(Path(path))
         ast.parse(source)
     except (Unreadable, SyntaxError):
         return nothing

@@ -328,8 +328,7 @@ class Grader:
         fingerprints: dict[str, list[int]] = {}
         for name, data in answers.items():
             day, path = numbers[Path(name).stem], self._path(name)
-            request = {"analyze": path, "day": day}
-            result = self._ask(session, request, as_leaves({path: data}), _found)
+            result = self._ask(session, {"analyze": [path, day]}, as_leaves({path: data}), _found)
             if result is None or result[2]:
                 unseen.append(Shortcut(day, 0, UNSEEN))
             if result is not None:

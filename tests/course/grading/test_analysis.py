@@ -232,7 +232,7 @@ def test_files_that_cannot_be_read(tmp_path):
     texts = {"a.py": b"import gc\n", "b.py": b"def (", "c.py": b"\xff\xfe", "d.py": b"(" * 50_000}
     for name, data in texts.items():
         (tmp_path / name).write_bytes(data)
-        serve({"analyze": str(tmp_path / name), "day": 8}, sent.append)
+        serve({"analyze": [str(tmp_path / name), 8]}, sent.append)
     assert [message["shortcuts"] for message in sent] == [[(1, "gc")], [], [], []]
     assert [message["unseen"] for message in sent] == [False, False, False, False]
 
@@ -246,7 +246,7 @@ def test_what_python_reads_is_looked_through(tmp_path):
     (tmp_path / "deep.py").write_text(f"x = 1{' + 1' * 3000}\n{solution}")
     sent = []
     for name in ("a.py", "deep.py"):
-        serve({"analyze": str(tmp_path / name), "day": 2}, sent.append)
+        serve({"analyze": [str(tmp_path / name), 2]}, sent.append)
     assert sent[0]["shortcuts"] == [(2, "gc")]
     assert set(fingerprints(solution)[1:]) <= set(sent[0]["fingerprints"])
     assert [message["unseen"] for message in sent] == [False, True]

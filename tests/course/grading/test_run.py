@@ -304,6 +304,7 @@ def test_another_week_grades_its_days_alone(tmp_path, monkeypatch):
         source = Source("ann", (folder,), ("ann",))
         run = ClassRun(tmp_path / "out", plan, Weights(days), [source])
         [(result, _)] = grade(run, Here()).values()
+        assert result.fingerprints and not result.unseen
         job._grader(plan).close()
         job._grader.cache_clear()
         weeks.append(([day["status"] for day in result.days], list(ran)))
