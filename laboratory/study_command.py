@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -58,6 +59,13 @@ def study(  # as its command is called
         if name is None:
             _list()
             return
+        if name == "sharpening":
+            if device or jobs or data_dir:
+                raise Refused(
+                    "sharpening runs on one core: it takes no --device, --jobs or --data-dir"
+                )
+            _sharpening(report, seeds)
+            return
         from laboratory.report.document import found_for, write
         from laboratory.running import runner  # torch takes a second to import
         from laboratory.study import description, results  # torch takes a second to import
@@ -74,10 +82,25 @@ def study(  # as its command is called
         display.console().print(Text(f"The report is {path}"), soft_wrap=True)
 
 
+def _sharpening(report: bool, seeds: int) -> None:
+    """Run the study that has a runner and a report of its own: see `laboratory.study.sharpening`."""
+    from laboratory.report import document, sharpening  # torch takes a second to import
+    from laboratory.running import sharpening as runner
+    from laboratory.study.results import FILE
+    from laboratory.study.sharpening import FOLDER, read_grid
+
+    study = read_grid(seeds)
+    if not report:
+        runner.write(runner.run(study, display.console()))
+    path = sharpening.write(study, json.loads((FOLDER / FILE).read_text(encoding="utf-8")))
+    document.write_index()
+    display.console().print(Text(f"The report is {path}"), soft_wrap=True)
+
+
 def _list() -> None:
     """Print each study with its question and its cost where it was run."""
     from laboratory.running.cost import core_minutes
-    from laboratory.study import description, results
+    from laboratory.study import description, results, sharpening
 
     table = Table(box=box.SIMPLE_HEAD)
     for column in ("study", "question", "runs", "on one core"):
@@ -90,6 +113,9 @@ def _list() -> None:
             minutes = math.nan
         takes = f"about {max(1, round(minutes))} min" if minutes == minutes else "not known"
         table.add_row(Text(name, "bold"), described.question, str(len(described.cells)), takes)
+    own = sharpening.read_grid()
+    runs = len(own.seeds) * (len(own.bases) + len(own.variants))
+    table.add_row(Text(sharpening.NAME, "bold"), own.question, str(runs), own.takes)
     display.console().print(table)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import implementation
-from laboratory.report import exchange, induction_text, report_pictures, tables
+from laboratory.report import exchange, induction_text, report_pictures, sharpening, tables
 from laboratory.report.claims import answers, capital, caveat, counts, headline
 from laboratory.report.comparison import Compared
 from laboratory.report.digits import number
@@ -15,6 +15,7 @@ from laboratory.study import description
 from laboratory.study.description import STUDIES, TIMES_RATE, TRIAL_SEEDS, Study
 from laboratory.study.measures import BLOCKS
 from laboratory.study.results import FILE, Results, read
+from laboratory.study.sharpening import read_grid
 from training.checkpoints import write_atomically
 from training.errors import Refused
 
@@ -39,8 +40,13 @@ def write(study: Study, results: Results) -> Path:
     report_pictures.draw(study, results, folder)
     write_atomically(folder / NAME, text.encode())
     if STUDIES in folder.parents:
-        write_atomically(STUDIES / "README.md", index().encode())
+        write_index()
     return folder / NAME
+
+
+def write_index() -> None:
+    """Write the page of all studies."""
+    write_atomically(STUDIES / "README.md", index().encode())
 
 
 def report(study: Study, results: Results) -> str:
@@ -239,6 +245,7 @@ def _index() -> Iterator[str]:
         study = found_for(name)
         if (study.folder / FILE).exists():
             yield from _entry(study)
+    yield from sharpening.entry(read_grid())
 
 
 def _entry(study: Study) -> Iterator[str]:

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
+from training.reasoning.reasoner import END, Sum, decode, is_right
 from variants.grpo import answer_log_probs
 from variants.kv_cache import new_cache
 
@@ -24,7 +25,7 @@ from variants.kv_cache import new_cache
 class Enumerated:
     """The probability of all answers to a prompt, in three parts that add up to 1."""
 
-    answers: list[tuple[list[int], float]]
+    answers: list[tuple[list[int], float]] = field(default_factory=list)
     """The enumerated answers: tokens up to the end token, or to the limit, and log-probability."""
     hopeless: float = 0.0
     """The total probability of prefixes that cannot become right."""
@@ -54,69 +55,61 @@ def enumerate_answers(
     Args:
         hopeful: for each prompt, whether an answer that begins with these tokens can be right.
     """
-    results = [Enumerated([]) for _ in prompts]
+    results = [Enumerated() for _ in prompts]
     cache = new_cache(model.config, len(prompts), prompts.size(1) + longest)
-    owners = torch.arange(len(prompts))  # (N,), each prefix's prompt
+    owners, chunk = torch.arange(len(prompts)), prompts  # (N,), the prompt of each prefix
     prefixes = torch.empty(len(prompts), 0, dtype=torch.long)  # (N, t)
     log_probs = torch.zeros(len(prompts), dtype=torch.float64)  # (N,)
-    chunk = prompts
-    for _ in range(longest):
+    for length in range(1, longest + 1):
         with torch.no_grad():
             logits = model(chunk, cache, last=True)[:, -1]  # (N, V)
         following = log_probs[:, None] + logits.double().log_softmax(dim=-1)  # (N, V)
         kept = following >= math.log(least)
-        left_out = following.exp().masked_fill(kept, 0.0).sum(dim=-1)  # (N,)
-        for owner, probability in zip(owners.tolist(), left_out.tolist(), strict=True):
+        pruned = following.exp().masked_fill(kept, 0.0).sum(dim=-1)  # (N,)
+        for owner, probability in zip(owners.tolist(), pruned.tolist(), strict=True):
             results[owner].pruned += probability
         parents, tokens = kept.nonzero(as_tuple=True)  # (N',) each
         owners, log_probs = owners[parents], following[kept]
         prefixes = torch.cat([prefixes[parents], tokens[:, None]], dim=1)  # (N', t + 1)
-        open_rows = _sort(results, owners, prefixes, log_probs, longest, end, hopeful)
-        if not open_rows:
+        remaining = []
+        rows = zip(owners.tolist(), prefixes.tolist(), log_probs.tolist(), strict=True)
+        for row, (owner, prefix, log_prob) in enumerate(rows):
+            if not hopeful[owner](prefix):
+                results[owner].hopeless += math.exp(log_prob)
+            elif prefix[-1] == end or length == longest:
+                results[owner].answers.append((prefix, log_prob))
+            else:
+                remaining.append(row)
+        if not remaining:
             break
-        rows = torch.tensor(open_rows)
-        owners, prefixes, log_probs = owners[rows], prefixes[rows], log_probs[rows]
-        cache.keys, cache.values = (
-            stored[:, parents[rows]] for stored in (cache.keys, cache.values)
-        )
+        owners, prefixes, log_probs = owners[remaining], prefixes[remaining], log_probs[remaining]
+        for name in ("keys", "values"):
+            setattr(cache, name, getattr(cache, name)[:, parents[remaining]])
         chunk = prefixes[:, -1:]
     return results
 
 
-def _sort(
-    results: list[Enumerated],
-    owners: Tensor,
-    prefixes: Tensor,
-    log_probs: Tensor,
-    longest: int,
-    end: int,
-    hopeful: Sequence[Callable[[list[int]], bool]],
-) -> list[int]:
-    """Record the prefixes that are hopeless or complete; return the rows of the others."""
-    open_rows = []
-    rows = zip(owners.tolist(), prefixes.tolist(), log_probs.tolist(), strict=True)
-    for row, (owner, prefix, log_prob) in enumerate(rows):
-        if not hopeful[owner](prefix):
-            results[owner].hopeless += math.exp(log_prob)
-        elif prefix[-1] == end or len(prefix) == longest:
-            results[owner].answers.append((prefix, log_prob))
-        else:
-            open_rows.append(row)
-    return open_rows
+def can_be_right(question: Sum, longest: int, prefix: list[int]) -> bool:
+    """Return whether an answer of at most `longest` tokens that begins with this prefix can be right."""
+    text, remaining = decode(prefix), longest - len(prefix)
+    if len(text) < len(prefix):  # a special token ended the text; the answer must end with END
+        return is_right(question, text) and (END in prefix or remaining > 0)
+    line, total = text.rpartition("\n")[2], str(sum(question))
+    rest = len(total) - len(line) if total.startswith(line) else 1 + len(total)
+    return rest + 1 <= remaining
 
 
 def answers_log_probs(model: Any, prompt: Tensor, answers: list[list[int]]) -> Tensor:
     """Return the log-probability of each complete answer to a prompt, `(N,)`, by teacher forcing."""
+    if not answers:
+        return torch.empty(0, dtype=torch.float64)
     tokens = pad_sequence([torch.tensor(answer) for answer in answers], batch_first=True)  # (N, T)
-    lengths = torch.tensor([[len(answer)] for answer in answers])
+    lengths = torch.tensor([[len(answer)] for answer in answers])  # (N, 1)
     with torch.no_grad():
         each = answer_log_probs(model, prompt[None], tokens[None])[0].double()  # (N, T)
     return each.masked_fill(torch.arange(tokens.size(1)) >= lengths, 0.0).sum(dim=1)
 
 
 def pass_at(k: int, share: float) -> float:
-    """Return pass@k = 1 − (1 − p)ᵏ of answers that are right with probability p.
-
-    It is computed with logarithms: 1 − p would round a small p.
-    """
+    """Return pass@k = 1 − (1 − p)ᵏ where an answer is right with probability p, precise for a small p."""
     return 1.0 if share >= 1 else -math.expm1(k * math.log1p(-share))

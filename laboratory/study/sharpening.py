@@ -1,28 +1,23 @@
-"""The study of what reinforcement learning changes in a distribution that can be enumerated: its settings.
+"""The study of what reinforcement learning does to a distribution that can be enumerated: its settings.
 
-It is described in `grid.yaml`, not `study.yaml`: its models are those of `training.reasoning`, and what it
-measures is a distribution and not a loss.
+They are in `grid.yaml`, not `study.yaml`: the models are those of `training.reasoning`.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-import random
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import yaml
 
 from laboratory.study.description import STUDIES
-from laboratory.study.results import FILE
-from training.errors import Refused
-from training.reasoning.reasoner import END, Reasoner, Recipe, Sum, decode, is_right
+from training.reasoning.reasoner import Recipe
 
 NAME = "sharpening"
 FOLDER = STUDIES / NAME
-LEVELS = [10.0**-exponent for exponent in range(9)]  # probabilities, 1 to 1e-8
-SMALL = 1e-6  # what the base gives less is called new
+LEVELS = [1.0, 1e-1, 1e-2, 1e-3, 1e-4, 1e-5, 1e-6, 1e-7, 1e-8]  # probabilities of a base model
 
 
 @dataclass(frozen=True)
@@ -30,15 +25,19 @@ class Sharpening:
     """What the file says.
 
     Attributes:
-        bases: by name, the share of sampled answers right at which tuning has reached the base model.
+        takes: how long it took on one core.
+        setup: what was run, for the report; `{seeds}` stands for the number of seeds.
+        bases: base models, each with the share of sampled answers right at which tuning stores it.
         recipe: settings of `Recipe` that all runs share.
-        variants: by name, `base`, the settings that differ, and `per_answer`: whether the loss of an
-            answer is divided by its length.
-        questions: of the held-out ones, those whose answers are enumerated.
+        variants: trained models: `base`, settings that differ, and `per_answer`: whether the loss of
+            each answer is divided by its length.
+        questions: how many held-out questions have their answers enumerated.
         least: the probability below which a prefix is not expanded.
     """
 
     question: str
+    takes: str
+    setup: str
     answer: str
     bases: dict[str, float]
     recipe: dict[str, Any]
@@ -51,45 +50,18 @@ class Sharpening:
     @property
     def digest(self) -> str:
         """A digest of the settings that training depends on."""
-        settings = [self.bases, self.recipe, self.variants]
-        return hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()[:12]
+        settings = json.dumps([self.bases, self.recipe, self.variants], sort_keys=True)
+        return hashlib.sha256(settings.encode()).hexdigest()[:12]
 
-    def recipe_of(self, variant: str, seed: int) -> Recipe:
-        """Return the settings of a run; those of no variant, of its base models."""
-        changes = {**self.variants.get(variant, {})}
+    def recipe_of(self, seed: int, variant: str = "") -> Recipe:
+        """Return the settings of a base model's run, or of a variant's."""
+        changes = dict(self.variants.get(variant, {}))
         for name in ("base", "per_answer"):
             changes.pop(name, None)
         return Recipe(**{**self.recipe, **changes, "seed": seed})
 
 
-def read_grid() -> Sharpening:
-    """Return the study as its file describes it."""
-    return Sharpening(**yaml.safe_load((FOLDER / "grid.yaml").read_text(encoding="utf-8")))
-
-
-def read_results() -> dict[str, Any]:
-    """Return what the runs measured.
-
-    Raises:
-        Refused: the study has no results yet.
-    """
-    try:
-        results: dict[str, Any] = json.loads((FOLDER / FILE).read_text(encoding="utf-8"))
-    except FileNotFoundError as error:
-        raise Refused(f"{FOLDER / FILE} does not exist: the study has no results yet") from error
-    return results
-
-
-def enumerated_questions(reasoner: Reasoner, count: int) -> list[Sum]:
-    """Return held-out questions, the same for every seed."""
-    return sorted(random.Random("enumerated").sample(sorted(reasoner.held_out), count))
-
-
-def can_be_right(question: Sum, longest: int, prefix: list[int]) -> bool:
-    """Return whether an answer of at most `longest` tokens that begins with this prefix can be right."""
-    text, remaining = decode(prefix), longest - len(prefix)
-    if len(text) < len(prefix):  # The text has ended, but the answer only ends at END.
-        return is_right(question, text) and (END in prefix or remaining > 0)
-    line, total = text.rpartition("\n")[2], str(sum(question))
-    rest = len(total) - len(line) if total.startswith(line) else 1 + len(total)
-    return rest + 1 <= remaining
+def read_grid(seeds: int = 0) -> Sharpening:
+    """Return the study as its file describes it, extended to a number of seeds if it has fewer."""
+    study = Sharpening(**yaml.safe_load((FOLDER / "grid.yaml").read_text(encoding="utf-8")))
+    return replace(study, seeds=list(range(max(seeds, len(study.seeds)))))

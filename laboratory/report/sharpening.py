@@ -1,0 +1,171 @@
+"""The report of the study `sharpening`: exact pass@k before and after, and where the probability went."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import matplotlib.pyplot as plt
+import numpy as np
+from matplotlib.figure import Figure
+
+from laboratory.report.digits import number, signed, significant
+from laboratory.report.statistics import mean_interval
+from laboratory.report.style import STYLE, WIDTH, as_svg, legend, looks
+from laboratory.report.tables import lines
+from laboratory.study.enumeration import pass_at
+from laboratory.study.sharpening import FOLDER, LEVELS, NAME, Sharpening
+from training.checkpoints import write_atomically
+
+CURVES, MOVED = "pass_at_k.svg", "moved.svg"
+WORDS = "Exact pass@k of three base models, and of what reinforcement learning made of them"
+SHOWN = (1, 16, 256, 4096)  # k of the tables
+DRAWN = [2**power for power in range(17)]  # k of the curves
+Cell = dict[str, Any]
+
+
+def write(study: Sharpening, results: dict[str, Any]) -> Path:
+    """Write the report and its two pictures; return the report's file."""
+    cells: dict[str, list[Cell]] = {}
+    for cell in results["cells"]:  # seed by seed
+        cells.setdefault(cell["name"], []).append(cell)
+    with plt.rc_context(STYLE):
+        write_atomically(FOLDER / CURVES, as_svg(_curves(study, cells)))
+        write_atomically(FOLDER / MOVED, as_svg(_moved(study, cells)))
+    text = "\n\n".join([*_paragraphs(study, cells), *_made(results)]) + "\n"
+    write_atomically(FOLDER / "report.md", text.encode())
+    return FOLDER / "report.md"
+
+
+def entry(study: Sharpening) -> list[str]:
+    """Return the paragraphs on the page of all studies."""
+    return [
+        f"## {study.question}",
+        study.answer,
+        f"[![{WORDS}]({NAME}/{CURVES})]({NAME}/report.md)",
+        f"[The report]({NAME}/report.md) · "
+        f"[what was expected, and what may explain it]({NAME}/reading.md)",
+    ]
+
+
+def bounds(cell: Cell, k: int) -> np.ndarray:
+    """Return the lower and the upper bound of pass@k, each a mean over the questions."""
+    pairs = zip(cell["right"], cell["pruned"], strict=True)
+    return np.mean([(pass_at(k, p), pass_at(k, min(1.0, p + pruned))) for p, pruned in pairs], 0)
+
+
+def _told(pairs: Sequence[np.ndarray], form: Callable[[float, int], str]) -> str:
+    """Format the mean of the seeds' bounds, and an interval that holds for the lower and the upper bound."""
+    (low, start, _), (high, _, end) = (mean_interval(column) for column in np.transpose(pairs))
+    return f"{form((low + high) / 2, 3)} ({form(start, 3)} to {form(end, 3)})"
+
+
+def _gain(before: Sequence[Cell], after: Sequence[Cell], k: int) -> str:
+    """Format the change of pass@k, paired by seed: the least and the most that the bounds allow."""
+    pairs = zip(before, after, strict=True)
+    return _told([bounds(new, k) - bounds(old, k)[::-1] for old, new in pairs], signed)
+
+
+def _below(cell: Cell) -> np.ndarray:
+    """Return the share of the right answers' probability that is below each of the levels."""
+    return np.array(cell["below"]) / np.mean(cell["right"])
+
+
+def _paragraphs(study: Sharpening, cells: dict[str, list[Cell]]) -> Iterator[str]:
+    yield f"# {study.question}"
+    yield study.setup.format(seeds=len(cells[study.central]))
+    yield f"## The answer\n\n{study.answer}"
+    yield "[What was expected, and what may explain the results](reading.md)."
+    yield f"![{WORDS}]({CURVES})"
+    yield "A band is from the lower to the upper bound. Curves and bands are means over the seeds."
+    yield (
+        "## Exact pass@k\n\nMean over the seeds of the middle of both bounds. The interval holds for both: it "
+        "is from the lower end of the lower bound's 95% t interval to the upper end of the upper bound's. "
+        "Gains are over the variant's own base model, paired by seed."
+    )
+    heads = [f"pass@{k}" for k in SHOWN]
+    rows = [
+        [f"`{name}`", *(_told([bounds(cell, k) for cell in some], number) for k in SHOWN)]
+        for name, some in cells.items()
+    ]
+    yield "\n".join(lines(["model", *heads], rows))
+    rows = [
+        [f"`{name}`", *(_gain(cells[changes["base"]], cells[name], k) for k in SHOWN)]
+        for name, changes in study.variants.items()
+    ]
+    yield "\n".join(lines(["gain of", *heads], rows))
+    yield (
+        f"## What moved\n\n![Share of the right answers below each probability of the base model]({MOVED})"
+        "\n\nEach right answer of a trained model is a chain with the right sum at its end. The table shows "
+        "the share of their probability on chains that the base model gives less than 10⁻², 10⁻⁴ and 10⁻⁶: "
+        "mean over the seeds (smallest to largest)."
+    )
+    rows = []
+    for name in study.variants:
+        shares = np.array([_below(cell) for cell in cells[name]])  # (seeds, levels)
+        chosen = [shares[:, LEVELS.index(level)] for level in (1e-2, 1e-4, 1e-6)]
+        told = [[significant(f(column)) for f in (np.mean, np.min, np.max)] for column in chosen]
+        rows.append([f"`{name}`", *(f"{mean} ({low} to {high})" for mean, low, high in told)])
+    yield "\n".join(lines(["variant", "below 10⁻²", "below 10⁻⁴", "below 10⁻⁶"], rows))
+    yield from _support(study, cells)
+
+
+def _support(study: Sharpening, cells: dict[str, list[Cell]]) -> Iterator[str]:
+    """What the base models give the right last lines."""
+    smallest = [
+        f"`{name}` {significant(min(min(cell['right']) for cell in cells[name]))}"
+        for name in study.bases
+    ]
+    new = [
+        after > 0.5
+        for name, changes in study.variants.items()
+        for old, trained in zip(cells[changes["base"]], cells[name], strict=True)
+        for before, after in zip(old["right"], trained["right"], strict=True)
+        if before < 1e-6  # the lower bound: the true probability may be higher
+    ]
+    yield (
+        "All right answers to a question have the same last line, so the base model gives that line at least "
+        "the lower bound of p. The smallest lower bound of all questions and seeds is: "
+        f"{', '.join(smallest)}. Over all variants and seeds, {sum(new)} questions have a lower bound under "
+        "10⁻⁶ in the base model, and more than 0.5 in the trained model."
+    )
+
+
+def _made(results: dict[str, Any]) -> Iterator[str]:
+    made = "; ".join(f"{key} {value}" for key, value in results["made"].items())
+    minutes = sum(cell["core_seconds"] for cell in results["cells"]) / 60
+    yield f"## How this was made\n\nMade with {made}, in {minutes:.0f} minutes of one core."
+    yield f"```\ncourse study {NAME}\n```"
+
+
+def _curves(study: Sharpening, cells: dict[str, list[Cell]]) -> Figure:
+    """Draw pass@k before and after, a panel for each base model."""
+    figure = plt.figure(figsize=(WIDTH, 6.6), layout="constrained")
+    panels = figure.subplots(len(study.bases), 1, sharex=True)
+    styles = looks(("base model", "after reinforcement learning"), "base model")
+    for panel, base in zip(panels, study.bases, strict=True):
+        name = next(name for name, changes in study.variants.items() if changes == {"base": base})
+        for shown, look in zip((base, name), styles.values(), strict=True):
+            pairs = np.mean([[bounds(cell, k) for k in DRAWN] for cell in cells[shown]], axis=0)
+            panel.plot(DRAWN, pairs[:, 0], color=look.color, linestyle=look.line)
+            panel.fill_between(DRAWN, *pairs.T, color=look.color, alpha=0.2, linewidth=0)
+        panel.set(title=f"{base} base model", ylim=(0, 1.03), ylabel="pass@k")
+    panels[-1].set_xscale("log", base=2)
+    panels[-1].set_xlabel("k, number of sampled answers")
+    legend(figure, styles)
+    return figure
+
+
+def _moved(study: Sharpening, cells: dict[str, list[Cell]]) -> Figure:
+    """Draw the share of the right answers below each of the base model's levels, by variant."""
+    figure, panel = plt.subplots(figsize=(WIDTH, 3.9), layout="constrained")
+    styles = looks(tuple(study.variants), study.central)
+    for name, look in styles.items():
+        shares = np.mean([_below(cell) for cell in cells[name]], axis=0)  # (levels,)
+        panel.plot(LEVELS, shares, marker=look.mark, color=look.color, linestyle=look.line)
+    panel.set(xscale="log", yscale="log")
+    panel.set_xlabel("x, probability of an answer under the base model")
+    panel.set_ylabel("share of the trained model's\nright answers below x")
+    legend(figure, styles)
+    return figure
