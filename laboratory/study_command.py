@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -86,13 +85,12 @@ def _sharpening(report: bool, seeds: int) -> None:
     """Run the study that has a runner and a report of its own: see `laboratory.study.sharpening`."""
     from laboratory.report import document, sharpening  # torch takes a second to import
     from laboratory.running import sharpening as runner
-    from laboratory.study.results import FILE
-    from laboratory.study.sharpening import FOLDER, read_grid
+    from laboratory.study.sharpening import read_grid, read_results, write_results
 
     study = read_grid(seeds)
     if not report:
-        runner.write(runner.run(study, display.console()))
-    path = sharpening.write(study, json.loads((FOLDER / FILE).read_text(encoding="utf-8")))
+        write_results(runner.run(study, display.console()))
+    path = sharpening.write(study, read_results())
     document.write_index()
     display.console().print(Text(f"The report is {path}"), soft_wrap=True)
 

@@ -74,7 +74,7 @@ def _below(cell: Cell) -> np.ndarray:
 
 def _paragraphs(study: Sharpening, cells: dict[str, list[Cell]]) -> Iterator[str]:
     yield f"# {study.question}"
-    yield study.setup.format(seeds=len(cells[study.central]))
+    yield study.setup.format(seeds=len(cells[next(iter(study.variants))]))
     yield f"## The answer\n\n{study.answer}"
     yield "[What was expected, and what may explain the results](reading.md)."
     yield f"![{WORDS}]({CURVES})"
@@ -160,7 +160,7 @@ def _curves(study: Sharpening, cells: dict[str, list[Cell]]) -> Figure:
 def _moved(study: Sharpening, cells: dict[str, list[Cell]]) -> Figure:
     """Draw the share of the right answers below each of the base model's levels, by variant."""
     figure, panel = plt.subplots(figsize=(WIDTH, 3.9), layout="constrained")
-    styles = looks(tuple(study.variants), study.central)
+    styles = looks(tuple(study.variants), next(iter(study.variants)))
     for name, look in styles.items():
         shares = np.mean([_below(cell) for cell in cells[name]], axis=0)  # (levels,)
         panel.plot(LEVELS, shares, marker=look.mark, color=look.color, linestyle=look.line)

@@ -1,7 +1,8 @@
-"""Run the study `sharpening`: train, enumerate, and compare with the base model, a seed after the other."""
+"""Run the study `sharpening`: tune, improve, enumerate, and compare with the base model, seed by seed."""
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 import random
@@ -24,8 +25,7 @@ from laboratory.study.enumeration import (
     can_be_right,
     enumerate_answers,
 )
-from laboratory.study.results import FILE
-from laboratory.study.sharpening import FOLDER, LEVELS, NAME, Sharpening
+from laboratory.study.sharpening import LEVELS, NAME, Sharpening
 from training.checkpoints import read_weights, write_atomically, write_weights
 from training.models.architectures import copy_weights, weights_of
 from training.reasoning import lessons
@@ -40,13 +40,15 @@ AT_ONCE = 5  # questions that are enumerated in one batch
 def run(study: Sharpening, console: Console, runs: Path = RUNS) -> dict[str, Any]:
     """Run what is not finished yet, on one core; return the results."""
     torch.set_num_threads(1)
+    settings = json.dumps([study.bases, study.recipe, study.variants], sort_keys=True)
+    digest = hashlib.sha256(settings.encode()).hexdigest()[:12]
     made = {"machine": kind_of(torch.device("cpu")), "torch": torch.__version__}
-    made |= {"commit": commit(NAME), "settings": study.digest}
+    made |= {"commit": commit(NAME), "settings": digest}
     cells = []
     for seed in study.seeds:
-        folder = runs / NAME / study.digest / f"seed{seed}"
+        folder = runs / NAME / digest / f"seed{seed}"
         if not all((folder / name / BASE).exists() for name in study.bases):
-            train_bases(study, seed, folder)
+            tune(study, seed, folder)
         for name in (*study.bases, *study.variants):
             path = folder / name / f"masses-{study.questions}-{study.least:g}.json"
             if not path.exists():
@@ -59,21 +61,15 @@ def run(study: Sharpening, console: Console, runs: Path = RUNS) -> dict[str, Any
     return {"study": NAME, "made": made, "cells": cells}
 
 
-def write(results: dict[str, Any]) -> None:
-    """Write `results.json`, a cell on each line."""
-    head = json.dumps({key: value for key, value in results.items() if key != "cells"})
-    cells = ",\n".join(json.dumps(cell) for cell in results["cells"])
-    write_atomically(FOLDER / FILE, f'{head[:-1]}, "cells": [\n{cells}\n]}}\n'.encode())
-
-
-def train_bases(study: Sharpening, seed: int, folder: Path) -> None:
+def tune(study: Sharpening, seed: int, folder: Path) -> None:
     """Tune the pretrained model; store it where it first has each base model's share of right answers."""
     reasoner = built(study.recipe_of(seed), folder)
     copy_weights(reasoner.model, weights_of(lessons.base()))
     reasoner.progress.stage = 1
-    source, remaining = random.Random("checked"), dict(study.bases)
-    questions = [reasoner.question(source) for _ in range(CHECKED)]
-    prompts = {question: prompt(reasoner, question) for question in questions}
+    questions, remaining = lessons.sums(CHECKED, seed=0), dict(study.bases)
+    prompts = dict(
+        zip(questions, lessons.prompts(reasoner.parts.chat_tokens, questions), strict=True)
+    )
     for _ in reasoner.train():
         if reasoner.progress.step % CHECK_EVERY == 0:
             share = reasoner.shares_right(prompts)[0]
@@ -106,38 +102,34 @@ def built(recipe: Recipe, folder: Path, per_answer: bool = False) -> Reasoner:
     return Reasoner(recipe, parts, folder)
 
 
-def prompt(reasoner: Reasoner, question: Sum) -> Tensor:
-    """Return the tokens that precede the answer to a question."""
-    return reasoner.prompt_of("{}+{}?".format(*question))
-
-
 def _measured(study: Sharpening, name: str, seed: int, folder: Path) -> dict[str, Any]:
     """Enumerate the right answers of a base model, or train a variant, and compare it with its base model."""
     variant = study.variants.get(name, {})
     base = built(study.recipe_of(seed), folder / variant.get("base", name))
     copy_weights(base.model, read_weights(base.folder / BASE))
-    held_out = random.Random("enumerated").sample(sorted(base.held_out), study.questions)
+    questions = random.Random("enumerated").sample(lessons.TEST, study.questions)
     if not variant:
-        return _masses(enumerated(base, held_out, study.least))
+        return _masses(enumerated(base, questions, study.least))
     recipe = study.recipe_of(seed, name)
     reasoner = built(recipe, folder / name, variant.get("per_answer", False))
     reasoner.begin_from(base.folder)
     for _ in islice(reasoner.train(), recipe.steps - 1):
         pass  # the last step, at a rate of nearly 0, would also ask all 500 held-out questions
-    found = enumerated(reasoner, held_out, study.least)
-    rewards = [round(float(mean), 4) for mean in torch.tensor(reasoner.progress.rewards).split(10)]
-    return _masses(found) | {"below": _below(base, held_out, found), "rewards": rewards}
+    found = enumerated(reasoner, questions, study.least)
+    rewards = [
+        round(float(some.mean()), 4) for some in torch.tensor(reasoner.progress.rewards).split(10)
+    ]
+    return _masses(found) | {"below": _below(base, questions, found), "rewards": rewards}
 
 
 def enumerated(reasoner: Reasoner, questions: list[Sum], least: float) -> list[Enumerated]:
     """Enumerate the right answers to each question."""
-    longest = 10 * reasoner.recipe.digits + 2  # tokens, as in training
     found = []
     for first in range(0, len(questions), AT_ONCE):
         some = questions[first : first + AT_ONCE]
-        prompts = torch.stack([prompt(reasoner, question) for question in some])
-        hopeful = [partial(can_be_right, question, longest) for question in some]
-        found += enumerate_answers(reasoner.model, prompts, longest, END, least, hopeful)
+        prompts = lessons.prompts(reasoner.parts.chat_tokens, some)
+        hopeful = [partial(can_be_right, question, lessons.LONGEST) for question in some]
+        found += enumerate_answers(reasoner.model, prompts, lessons.LONGEST, END, least, hopeful)
     return found
 
 
@@ -153,9 +145,10 @@ def _below(base: Reasoner, questions: list[Sum], found: list[Enumerated]) -> lis
     It is the trained model's probability, as a mean over the questions.
     """
     masses = [0.0 for _ in LEVELS]
-    for question, some in zip(questions, found, strict=True):
+    prompts = lessons.prompts(base.parts.chat_tokens, questions)
+    for prompt, some in zip(prompts, found, strict=True):
         answers = [answer for answer, _ in some.answers]
-        before = answers_log_probs(base.model, prompt(base, question), answers).tolist()
+        before = answers_log_probs(base.model, prompt, answers).tolist()
         for (_, log_prob), base_log_prob in zip(some.answers, before, strict=True):
             for index, level in enumerate(LEVELS):
                 masses[index] += math.exp(log_prob) * (base_log_prob < math.log(level))

@@ -83,8 +83,8 @@ def enumerate_answers(
         if not remaining:
             break
         owners, prefixes, log_probs = owners[remaining], prefixes[remaining], log_probs[remaining]
-        for name in ("keys", "values"):
-            setattr(cache, name, getattr(cache, name)[:, parents[remaining]])
+        rows_kept = parents[remaining]
+        cache.keys, cache.values = cache.keys[:, rows_kept], cache.values[:, rows_kept]
         chunk = prefixes[:, -1:]
     return results
 
