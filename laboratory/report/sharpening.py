@@ -80,8 +80,8 @@ def _paragraphs(study: Sharpening, cells: dict[str, list[Cell]]) -> Iterator[str
     yield f"![{WORDS}]({CURVES})"
     yield "A band is from the lower to the upper bound. Curves and bands are means over the seeds."
     yield (
-        "## Exact pass@k\n\nMean over the seeds of the middle of both bounds. The interval holds for both: it "
-        "is from the lower end of the lower bound's 95% t interval to the upper end of the upper bound's. "
+        "## Exact pass@k\n\nMean over the seeds of the middle of both bounds. The interval holds for both: "
+        "from the lower end of the lower bound's 95% t interval to the upper end of the upper bound's. "
         "Gains are over the variant's own base model, paired by seed."
     )
     heads = [f"pass@{k}" for k in SHOWN]

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
 import math
 import random
 import time
 from functools import partial
 from importlib import import_module
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +33,7 @@ from training.reasoning.parts import parts_from
 from training.reasoning.reasoner import END, Reasoner, Recipe, Sum
 
 BASE = "tuning.safetensors"  # the file with which `Reasoner.begin_from` begins
-CHECK_EVERY, CHECKED = 10, 100  # tuning steps between two checks, questions of a check
+CHECK_EVERY, CHECKED = 4, 100  # tuning steps between two checks, questions of a check
 AT_ONCE = 5  # questions that are enumerated in one batch
 
 
@@ -45,19 +45,18 @@ def run(study: Sharpening, console: Console, runs: Path = RUNS) -> dict[str, Any
     made = {"machine": kind_of(torch.device("cpu")), "torch": torch.__version__}
     made |= {"commit": commit(NAME), "settings": digest}
     cells = []
-    for seed in study.seeds:
+    for name, seed in itertools.product([*study.bases, *study.variants], study.seeds):
         folder = runs / NAME / digest / f"seed{seed}"
-        if not all((folder / name / BASE).exists() for name in study.bases):
+        if not all((folder / base / BASE).exists() for base in study.bases):
             tune(study, seed, folder)
-        for name in (*study.bases, *study.variants):
-            path = folder / name / f"masses-{study.questions}-{study.least:g}.json"
-            if not path.exists():
-                began = time.process_time()
-                cell = {"name": name, "seed": seed, **_measured(study, name, seed, folder)}
-                cell["core_seconds"] = round(time.process_time() - began, 1)
-                write_atomically(path, json.dumps(cell).encode())
-                console.print(f"seed {seed}, {name}: {cell['core_seconds']} s", highlight=False)
-            cells.append(json.loads(path.read_text(encoding="utf-8")))
+        path = folder / name / f"masses-{study.questions}-{study.least:g}.json"
+        if not path.exists():
+            began = time.process_time()
+            cell = {"name": name, "seed": seed, **_measured(study, name, seed, folder)}
+            cell["core_seconds"] = round(time.process_time() - began, 1)
+            write_atomically(path, json.dumps(cell).encode())
+            console.print(f"{name}, seed {seed}: {cell['core_seconds']} s", highlight=False)
+        cells.append(json.loads(path.read_text(encoding="utf-8")))
     return {"study": NAME, "made": made, "cells": cells}
 
 
@@ -113,7 +112,7 @@ def _measured(study: Sharpening, name: str, seed: int, folder: Path) -> dict[str
     recipe = study.recipe_of(seed, name)
     reasoner = built(recipe, folder / name, variant.get("per_answer", False))
     reasoner.begin_from(base.folder)
-    for _ in islice(reasoner.train(), recipe.steps - 1):
+    for _ in itertools.islice(reasoner.train(), recipe.steps - 1):
         pass  # the last step, at a rate of nearly 0, would also ask all 500 held-out questions
     found = enumerated(reasoner, questions, study.least)
     rewards = [

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import json
 import math
 from collections import Counter
 from dataclasses import replace
@@ -22,8 +21,7 @@ from laboratory.study.enumeration import (
     enumerate_answers,
     pass_at,
 )
-from laboratory.study.results import FILE
-from laboratory.study.sharpening import FOLDER, read_grid
+from laboratory.study.sharpening import FOLDER, read_grid, read_results
 from training.reasoning.reasoner import END, PAD, encode, reward
 from variants.grpo import sample_answers
 from variants.llama import LLaMA, LLaMAConfig
@@ -119,7 +117,7 @@ def test_per_answer_divides_by_the_length_relative_to_the_mean(tmp_path: Path) -
 
 def test_a_small_form_runs_and_resumes(tmp_path: Path) -> None:
     study = read_grid()
-    short = {"pretraining_steps": 2, "conversations": 4, "steps": 2, "d_model": 16, "d_ff": 8}
+    short = {"conversations": 4, "batch": 2, "steps": 2}
     small = replace(
         study, recipe=study.recipe | short, bases={"middle": 0.0}, seeds=[0], questions=2
     )
@@ -135,7 +133,6 @@ def test_a_small_form_runs_and_resumes(tmp_path: Path) -> None:
 def test_the_shipped_report_is_what_the_results_give(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    results = json.loads((FOLDER / FILE).read_text(encoding="utf-8"))
     monkeypatch.setattr(report, "FOLDER", tmp_path)
-    text = report.write(read_grid(), results).read_text(encoding="utf-8")
+    text = report.write(read_grid(), read_results()).read_text(encoding="utf-8")
     assert text == (FOLDER / "report.md").read_text(encoding="utf-8")
