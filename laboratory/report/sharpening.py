@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import matplotlib.pyplot as plt
 import numpy as np
+from matplotlib.axis import Axis
 from matplotlib.figure import Figure
+from matplotlib.ticker import NullLocator
 
 from laboratory.report.digits import number, signed, significant
 from laboratory.report.statistics import mean_interval
@@ -30,11 +34,14 @@ def write(study: Sharpening, results: dict[str, Any]) -> Path:
     cells: dict[str, list[Cell]] = {}
     for cell in results["cells"]:  # seed by seed
         cells.setdefault(cell["name"], []).append(cell)
+    missing = [name for name in study.variants if name not in cells]
+    done = {name: changes for name, changes in study.variants.items() if name in cells}
+    study = replace(study, variants=done)
     with plt.rc_context(STYLE):
         write_atomically(FOLDER / CURVES, as_svg(_curves(study, cells)))
         write_atomically(FOLDER / MOVED, as_svg(_moved(study, cells)))
-    text = "\n\n".join([*_paragraphs(study, cells), *_made(results)]) + "\n"
-    write_atomically(FOLDER / "report.md", text.encode())
+    parts = [*_paragraphs(study, cells), *_made(results, missing)]
+    write_atomically(FOLDER / "report.md", ("\n\n".join(parts) + "\n").encode())
     return FOLDER / "report.md"
 
 
@@ -52,7 +59,8 @@ def entry(study: Sharpening) -> list[str]:
 def bounds(cell: Cell, k: int) -> np.ndarray:
     """Return the lower and the upper bound of pass@k, each a mean over the questions."""
     pairs = zip(cell["right"], cell["pruned"], strict=True)
-    return np.mean([(pass_at(k, p), pass_at(k, min(1.0, p + pruned))) for p, pruned in pairs], 0)
+    both = [(pass_at(k, p), pass_at(k, min(1.0, p + pruned))) for p, pruned in pairs]
+    return np.array(both).mean(axis=0)
 
 
 def _told(pairs: Sequence[np.ndarray], form: Callable[[float, int], str]) -> str:
@@ -69,7 +77,13 @@ def _gain(before: Sequence[Cell], after: Sequence[Cell], k: int) -> str:
 
 def _below(cell: Cell) -> np.ndarray:
     """Return the share of the right answers' probability that is below each of the levels."""
-    return np.array(cell["below"]) / np.mean(cell["right"])
+    return np.array(cell["below"]) / statistics.fmean(cell["right"])
+
+
+def _fallen(old: Cell, new: Cell) -> int:
+    """Count the questions whose upper bound of p is below the base model's lower bound."""
+    after = np.array(new["right"]) + np.array(new["pruned"])
+    return int((after < old["right"]).sum())
 
 
 def _paragraphs(study: Sharpening, cells: dict[str, list[Cell]]) -> Iterator[str]:
@@ -78,7 +92,10 @@ def _paragraphs(study: Sharpening, cells: dict[str, list[Cell]]) -> Iterator[str
     yield f"## The answer\n\n{study.answer}"
     yield "[What was expected, and what may explain the results](reading.md)."
     yield f"![{WORDS}]({CURVES})"
-    yield "A band is from the lower to the upper bound. Curves and bands are means over the seeds."
+    yield (
+        "The probability that none of k sampled answers is right, a mean over questions and seeds. A band is "
+        "from the upper to the lower bound."
+    )
     yield (
         "## Exact pass@k\n\nMean over the seeds of the middle of both bounds. The interval holds for both: "
         "from the lower end of the lower bound's 95% t interval to the upper end of the upper bound's. "
@@ -98,16 +115,21 @@ def _paragraphs(study: Sharpening, cells: dict[str, list[Cell]]) -> Iterator[str
     yield (
         f"## What moved\n\n![Share of the right answers below each probability of the base model]({MOVED})"
         "\n\nEach right answer of a trained model is a chain with the right sum at its end. The table shows "
-        "the share of their probability on chains that the base model gives less than 10⁻², 10⁻⁴ and 10⁻⁶: "
-        "mean over the seeds (smallest to largest)."
+        "the share of their probability on chains that the base model gives less than 10⁻¹, 10⁻², 10⁻⁴ and "
+        "10⁻⁶, and how many questions certainly fell in p: mean over the seeds (smallest to largest)."
     )
     rows = []
-    for name in study.variants:
-        shares = np.array([_below(cell) for cell in cells[name]])  # (seeds, levels)
-        chosen = [shares[:, LEVELS.index(level)] for level in (1e-2, 1e-4, 1e-6)]
-        told = [[significant(f(column)) for f in (np.mean, np.min, np.max)] for column in chosen]
-        rows.append([f"`{name}`", *(f"{mean} ({low} to {high})" for mean, low, high in told)])
-    yield "\n".join(lines(["variant", "below 10⁻²", "below 10⁻⁴", "below 10⁻⁶"], rows))
+    for name, changes in study.variants.items():
+        table = [
+            [*_below(new)[[1, 2, 4, 6]], _fallen(old, new)]
+            for old, new in zip(cells[changes["base"]], cells[name], strict=True)
+        ]
+        ends = [
+            [significant(f(column)) for f in (np.mean, min, max)] for column in np.transpose(table)
+        ]
+        rows.append([f"`{name}`", *(f"{mean} ({low} to {high})" for mean, low, high in ends)])
+    heads = ["below 10⁻¹", "below 10⁻²", "below 10⁻⁴", "below 10⁻⁶", "questions that fell"]
+    yield "\n".join(lines(["variant", *heads], rows))
     yield from _support(study, cells)
 
 
@@ -132,29 +154,45 @@ def _support(study: Sharpening, cells: dict[str, list[Cell]]) -> Iterator[str]:
     )
 
 
-def _made(results: dict[str, Any]) -> Iterator[str]:
+def _made(results: dict[str, Any], missing: list[str]) -> Iterator[str]:
     made = "; ".join(f"{key} {value}" for key, value in results["made"].items())
     minutes = sum(cell["core_seconds"] for cell in results["cells"]) / 60
     yield f"## How this was made\n\nMade with {made}, in {minutes:.0f} minutes of one core."
+    if missing:
+        yield f"Not run yet: {', '.join(f'`{name}`' for name in missing)}."
     yield f"```\ncourse study {NAME}\n```"
 
 
 def _curves(study: Sharpening, cells: dict[str, list[Cell]]) -> Figure:
-    """Draw pass@k before and after, a panel for each base model."""
+    """Draw 1 − pass@k before and after, a panel for each base model."""
     figure = plt.figure(figsize=(WIDTH, 6.6), layout="constrained")
     panels = figure.subplots(len(study.bases), 1, sharex=True)
     styles = looks(("base model", "after reinforcement learning"), "base model")
     for panel, base in zip(panels, study.bases, strict=True):
         name = next(name for name, changes in study.variants.items() if changes == {"base": base})
         for shown, look in zip((base, name), styles.values(), strict=True):
-            pairs = np.mean([[bounds(cell, k) for k in DRAWN] for cell in cells[shown]], axis=0)
-            panel.plot(DRAWN, pairs[:, 0], color=look.color, linestyle=look.line)
-            panel.fill_between(DRAWN, *pairs.T, color=look.color, alpha=0.2, linewidth=0)
-        panel.set(title=f"{base} base model", ylim=(0, 1.03), ylabel="pass@k")
-    panels[-1].set_xscale("log", base=2)
+            pairs = np.array([[bounds(cell, k) for k in DRAWN] for cell in cells[shown]])
+            failures = 1 - pairs.mean(axis=0)  # (k, 2)
+            panel.plot(DRAWN, failures[:, 0], look.mark, color=look.color, linestyle=look.line)
+            panel.fill_between(DRAWN, *failures.T, color=look.color, alpha=0.2, linewidth=0)
+        panel.set(title=f"{base} base model", xscale="log", yscale="log", ylim=(1e-4, 1.3))
+        _powers(panel.yaxis, -4)
+    panels[1].set_ylabel("1 − pass@k, no answer is right")
     panels[-1].set_xlabel("k, number of sampled answers")
+    panels[-1].xaxis.set_ticks(DRAWN[::4], [f"{k:,}" for k in DRAWN[::4]])
+    panels[-1].xaxis.set_minor_locator(NullLocator())
     legend(figure, styles)
     return figure
+
+
+def _powers(axis: Axis, least: int) -> None:
+    """Label an axis with powers of ten, from 10^least to 1."""
+    raised = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+    exponents = range(least, 1)
+    axis.set_ticks(
+        [10.0**e for e in exponents], [f"10{str(e).translate(raised)}" for e in exponents]
+    )
+    axis.set_minor_locator(NullLocator())
 
 
 def _moved(study: Sharpening, cells: dict[str, list[Cell]]) -> Figure:
@@ -164,7 +202,9 @@ def _moved(study: Sharpening, cells: dict[str, list[Cell]]) -> Figure:
     for name, look in styles.items():
         shares = np.mean([_below(cell) for cell in cells[name]], axis=0)  # (levels,)
         panel.plot(LEVELS, shares, marker=look.mark, color=look.color, linestyle=look.line)
-    panel.set(xscale="log", yscale="log")
+    panel.set(xscale="log", yscale="log", ylim=(1e-8, 2))
+    _powers(panel.xaxis, -8)
+    _powers(panel.yaxis, -8)
     panel.set_xlabel("x, probability of an answer under the base model")
     panel.set_ylabel("share of the trained model's\nright answers below x")
     legend(figure, styles)

@@ -7,6 +7,7 @@ import itertools
 import json
 import math
 import random
+import statistics
 import time
 from functools import partial
 from importlib import import_module
@@ -115,10 +116,9 @@ def _measured(study: Sharpening, name: str, seed: int, folder: Path) -> dict[str
     for _ in itertools.islice(reasoner.train(), recipe.steps - 1):
         pass  # the last step, at a rate of nearly 0, would also ask all 500 held-out questions
     found = enumerated(reasoner, questions, study.least)
-    rewards = [
-        round(float(some.mean()), 4) for some in torch.tensor(reasoner.progress.rewards).split(10)
-    ]
-    return _masses(found) | {"below": _below(base, questions, found), "rewards": rewards}
+    rewards = reasoner.progress.rewards
+    means = [round(statistics.fmean(rewards[i : i + 10]), 4) for i in range(0, len(rewards), 10)]
+    return _masses(found) | {"below": _below(base, questions, found), "rewards": means}
 
 
 def enumerated(reasoner: Reasoner, questions: list[Sum], least: float) -> list[Enumerated]:
