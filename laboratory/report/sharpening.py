@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import NullLocator
 
 from laboratory.report.digits import number, signed, significant
-from laboratory.report.statistics import mean_interval
+from laboratory.report.statistics import mean_of
 from laboratory.report.style import STYLE, WIDTH, as_svg, legend, looks
 from laboratory.report.tables import lines
 from laboratory.study.enumeration import pass_at
@@ -65,8 +65,9 @@ def bounds(cell: Cell, k: int) -> np.ndarray:
 
 def _told(pairs: Sequence[np.ndarray], form: Callable[[float, int], str]) -> str:
     """Format the mean of the seeds' bounds, and an interval that holds for the lower and the upper bound."""
-    (low, start, _), (high, _, end) = (mean_interval(column) for column in np.transpose(pairs))
-    return f"{form((low + high) / 2, 3)} ({form(start, 3)} to {form(end, 3)})"
+    lower, upper = (mean_of(column) for column in np.transpose(pairs))
+    start, end = lower.interval[0], min(upper.interval[1], 1.0)  # no probability is above 1
+    return f"{form((lower.value + upper.value) / 2, 3)} ({form(start, 3)} to {form(end, 3)})"
 
 
 def _gain(before: Sequence[Cell], after: Sequence[Cell], k: int) -> str:
