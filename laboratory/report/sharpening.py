@@ -10,7 +10,6 @@ from typing import Any
 
 import matplotlib.pyplot as plt
 import numpy as np
-from matplotlib.axis import Axis
 from matplotlib.figure import Figure
 from matplotlib.ticker import NullLocator
 
@@ -19,10 +18,10 @@ from laboratory.report.statistics import mean_of
 from laboratory.report.style import STYLE, WIDTH, as_svg, legend, looks
 from laboratory.report.tables import lines
 from laboratory.study.enumeration import pass_at
-from laboratory.study.sharpening import FOLDER, LEVELS, NAME, Sharpening
+from laboratory.study.sharpening import FOLDER, NAME, Sharpening
 from training.checkpoints import write_atomically
 
-CURVES, MOVED = "pass_at_k.svg", "moved.svg"
+CURVES = "pass_at_k.svg"
 WORDS = "Exact pass@k of three base models, and of what reinforcement learning made of them"
 SHOWN = (1, 16, 256, 4096)  # k of the tables
 DRAWN = [2**power for power in range(17)]  # k of the curves
@@ -30,7 +29,7 @@ Cell = dict[str, Any]
 
 
 def write(study: Sharpening, results: dict[str, Any]) -> Path:
-    """Write the report and its two pictures; return the report's file."""
+    """Write the report and its picture; return the report's file."""
     cells: dict[str, list[Cell]] = {}
     for cell in results["cells"]:  # seed by seed
         cells.setdefault(cell["name"], []).append(cell)
@@ -39,7 +38,6 @@ def write(study: Sharpening, results: dict[str, Any]) -> Path:
     study = replace(study, variants=done)
     with plt.rc_context(STYLE):
         write_atomically(FOLDER / CURVES, as_svg(_curves(study, cells)))
-        write_atomically(FOLDER / MOVED, as_svg(_moved(study, cells)))
     parts = [*_paragraphs(study, cells), *_made(results, missing)]
     write_atomically(FOLDER / "report.md", ("\n\n".join(parts) + "\n").encode())
     return FOLDER / "report.md"
@@ -60,7 +58,8 @@ def bounds(cell: Cell, k: int) -> np.ndarray:
     """Return the lower and the upper bound of pass@k, each a mean over the questions."""
     pairs = zip(cell["right"], cell["pruned"], strict=True)
     both = [(pass_at(k, p), pass_at(k, min(1.0, p + pruned))) for p, pruned in pairs]
-    return np.array(both).mean(axis=0)
+    means: np.ndarray = np.array(both).mean(axis=0)
+    return means
 
 
 def _told(pairs: Sequence[np.ndarray], form: Callable[[float, int], str]) -> str:
@@ -114,10 +113,10 @@ def _paragraphs(study: Sharpening, cells: dict[str, list[Cell]]) -> Iterator[str
     ]
     yield "\n".join(lines(["gain of", *heads], rows))
     yield (
-        f"## What moved\n\n![Share of the right answers below each probability of the base model]({MOVED})"
-        "\n\nEach right answer of a trained model is a chain with the right sum at its end. The table shows "
-        "the share of their probability on chains that the base model gives less than 10⁻¹, 10⁻², 10⁻⁴ and "
-        "10⁻⁶, and how many questions certainly fell in p: mean over the seeds (smallest to largest)."
+        "## What moved\n\nEach right answer of a trained model is a chain with the right sum at its end. "
+        "The table shows the share of their probability on chains that the base model gives less than "
+        "10⁻¹, 10⁻², 10⁻⁴ and 10⁻⁶, and how many questions certainly fell in p: mean over the seeds "
+        "(smallest to largest)."
     )
     rows = []
     for name, changes in study.variants.items():
@@ -177,36 +176,11 @@ def _curves(study: Sharpening, cells: dict[str, list[Cell]]) -> Figure:
             panel.plot(DRAWN, failures[:, 0], look.mark, color=look.color, linestyle=look.line)
             panel.fill_between(DRAWN, *failures.T, color=look.color, alpha=0.2, linewidth=0)
         panel.set(title=f"{base} base model", xscale="log", yscale="log", ylim=(1e-4, 1.3))
-        _powers(panel.yaxis, -4)
+        panel.yaxis.set_ticks([10.0**-e for e in range(5)], ["1", "10⁻¹", "10⁻²", "10⁻³", "10⁻⁴"])
+        panel.yaxis.set_minor_locator(NullLocator())
     panels[1].set_ylabel("1 − pass@k, no answer is right")
     panels[-1].set_xlabel("k, number of sampled answers")
     panels[-1].xaxis.set_ticks(DRAWN[::4], [f"{k:,}" for k in DRAWN[::4]])
     panels[-1].xaxis.set_minor_locator(NullLocator())
-    legend(figure, styles)
-    return figure
-
-
-def _powers(axis: Axis, least: int) -> None:
-    """Label an axis with powers of ten, from 10^least to 1."""
-    raised = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
-    exponents = range(least, 1)
-    axis.set_ticks(
-        [10.0**e for e in exponents], [f"10{str(e).translate(raised)}" for e in exponents]
-    )
-    axis.set_minor_locator(NullLocator())
-
-
-def _moved(study: Sharpening, cells: dict[str, list[Cell]]) -> Figure:
-    """Draw the share of the right answers below each of the base model's levels, by variant."""
-    figure, panel = plt.subplots(figsize=(WIDTH, 3.9), layout="constrained")
-    styles = looks(tuple(study.variants), next(iter(study.variants)))
-    for name, look in styles.items():
-        shares = np.mean([_below(cell) for cell in cells[name]], axis=0)  # (levels,)
-        panel.plot(LEVELS, shares, marker=look.mark, color=look.color, linestyle=look.line)
-    panel.set(xscale="log", yscale="log", ylim=(1e-8, 2))
-    _powers(panel.xaxis, -8)
-    _powers(panel.yaxis, -8)
-    panel.set_xlabel("x, probability of an answer under the base model")
-    panel.set_ylabel("share of the trained model's\nright answers below x")
     legend(figure, styles)
     return figure
