@@ -43,8 +43,8 @@ def run(study: Sharpening, console: Console, runs: Path = RUNS) -> dict[str, Any
     torch.set_num_threads(1)
     settings = json.dumps([study.bases, study.recipe, study.variants], sort_keys=True)
     digest = hashlib.sha256(settings.encode()).hexdigest()[:12]
-    made = {"machine": kind_of(torch.device("cpu")), "torch": torch.__version__}
-    made |= {"commit": commit(NAME), "settings": digest}
+    provenance = {"machine": kind_of(torch.device("cpu")), "torch": torch.__version__}
+    provenance |= {"commit": commit(NAME), "settings": digest}
     cells = []
     for name, seed in itertools.product([*study.bases, *study.variants], study.seeds):
         folder = runs / NAME / digest / f"seed{seed}"
@@ -58,7 +58,7 @@ def run(study: Sharpening, console: Console, runs: Path = RUNS) -> dict[str, Any
             write_atomically(path, json.dumps(cell).encode())
             console.print(f"{name}, seed {seed}: {cell['core_seconds']} s", highlight=False)
         cells.append(json.loads(path.read_text(encoding="utf-8")))
-    return {"study": NAME, "made": made, "cells": cells}
+    return {"study": NAME, "made": provenance, "cells": cells}
 
 
 def tune(study: Sharpening, seed: int, folder: Path) -> None:
@@ -115,37 +115,42 @@ def _measured(study: Sharpening, name: str, seed: int, folder: Path) -> dict[str
     reasoner.begin_from(base.folder)
     for _ in itertools.islice(reasoner.train(), recipe.steps - 1):
         pass  # the last step, at a rate of nearly 0, would also ask all 500 held-out questions
-    found = enumerated(reasoner, questions, study.least)
+    enumerations = enumerated(reasoner, questions, study.least)
     rewards = reasoner.progress.rewards
     means = [round(statistics.fmean(rewards[i : i + 10]), 4) for i in range(0, len(rewards), 10)]
-    return _masses(found) | {"below": _below(base, questions, found), "rewards": means}
+    return _masses(enumerations) | {
+        "below": _below(base, questions, enumerations),
+        "rewards": means,
+    }
 
 
 def enumerated(reasoner: Reasoner, questions: list[Sum], least: float) -> list[Enumerated]:
     """Enumerate the right answers to each question."""
-    found = []
+    enumerations = []
     for first in range(0, len(questions), AT_ONCE):
         some = questions[first : first + AT_ONCE]
         prompts = lessons.prompts(reasoner.parts.chat_tokens, some)
         hopeful = [partial(can_be_right, question, lessons.LONGEST) for question in some]
-        found += enumerate_answers(reasoner.model, prompts, lessons.LONGEST, END, least, hopeful)
-    return found
+        enumerations += enumerate_answers(
+            reasoner.model, prompts, lessons.LONGEST, END, least, hopeful
+        )
+    return enumerations
 
 
-def _masses(found: list[Enumerated]) -> dict[str, Any]:
+def _masses(enumerations: list[Enumerated]) -> dict[str, Any]:
     """Return the probabilities of the right answers to each question, and of what was not expanded."""
-    right = [float(f"{some.found:.6g}") for some in found]
-    return {"right": right, "pruned": [float(f"{some.pruned:.3g}") for some in found]}
+    right = [float(f"{some.found:.6g}") for some in enumerations]
+    return {"right": right, "pruned": [float(f"{some.pruned:.3g}") for some in enumerations]}
 
 
-def _below(base: Reasoner, questions: list[Sum], found: list[Enumerated]) -> list[float]:
+def _below(base: Reasoner, questions: list[Sum], enumerations: list[Enumerated]) -> list[float]:
     """Return the probability of right answers that the base model finds less probable than each level.
 
     It is the trained model's probability, as a mean over the questions.
     """
     masses = [0.0 for _ in LEVELS]
     prompts = lessons.prompts(base.parts.chat_tokens, questions)
-    for prompt, some in zip(prompts, found, strict=True):
+    for prompt, some in zip(prompts, enumerations, strict=True):
         answers = [answer for answer, _ in some.answers]
         before = answers_log_probs(base.model, prompt, answers).tolist()
         for (_, log_prob), base_log_prob in zip(some.answers, before, strict=True):

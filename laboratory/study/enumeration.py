@@ -64,12 +64,12 @@ def enumerate_answers(
         with torch.no_grad():
             logits = model(chunk, cache, last=True)[:, -1]  # (N, V)
         following = log_probs[:, None] + logits.double().log_softmax(dim=-1)  # (N, V)
-        kept = following >= math.log(least)
-        pruned = following.exp().masked_fill(kept, 0.0).sum(dim=-1)  # (N,)
+        expanded = following >= math.log(least)
+        pruned = following.exp().masked_fill(expanded, 0.0).sum(dim=-1)  # (N,)
         for owner, probability in zip(owners.tolist(), pruned.tolist(), strict=True):
             results[owner].pruned += probability
-        parents, tokens = kept.nonzero(as_tuple=True)  # (N',) each
-        owners, log_probs = owners[parents], following[kept]
+        parents, tokens = expanded.nonzero(as_tuple=True)  # (N',) each
+        owners, log_probs = owners[parents], following[expanded]
         prefixes = torch.cat([prefixes[parents], tokens[:, None]], dim=1)  # (N', t + 1)
         remaining = []
         rows = zip(owners.tolist(), prefixes.tolist(), log_probs.tolist(), strict=True)

@@ -115,11 +115,13 @@ def build(recipe: Recipe, settings: Settings, languages: Languages) -> Composed:
     for name, module in model.named_modules():
         tied = settings.tie and module is model.generator.proj
         if isinstance(module, nn.Linear) and not tied and not name.endswith("dt_proj"):
-            drawn = torch.Generator().manual_seed(zlib.crc32(f"{settings.seed} {name}".encode()))
-            nn.init.xavier_uniform_(module.weight, generator=drawn)
+            generator = torch.Generator().manual_seed(
+                zlib.crc32(f"{settings.seed} {name}".encode())
+            )
+            nn.init.xavier_uniform_(module.weight, generator=generator)
             if module.bias is not None:  # as PyTorch initializes it
                 bound = module.in_features**-0.5
-                nn.init.uniform_(module.bias, -bound, bound, generator=drawn)
+                nn.init.uniform_(module.bias, -bound, bound, generator=generator)
     return model
 
 

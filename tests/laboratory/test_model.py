@@ -203,10 +203,10 @@ def test_matrices_start_as_the_known_model_s_do(norm):
 
 @pytest.mark.parametrize("other", [SWIGLU, {"positions": "t5"}, {**SWIGLU, "experts": 4}])
 def test_variants_share_their_initial_weights(other):
-    weights, others = made().state_dict(), made(other).state_dict()
-    shared = [name for name in weights.keys() & others.keys() if weights[name].ndim > 1]
+    weights, other_weights = made().state_dict(), made(other).state_dict()
+    shared = [name for name in weights.keys() & other_weights.keys() if weights[name].ndim > 1]
     assert "blocks.1.self_attn.w_q.weight" in shared and "generator.proj.weight" in shared
-    assert all(torch.equal(weights[name], others[name]) for name in shared)
+    assert all(torch.equal(weights[name], other_weights[name]) for name in shared)
     assert not torch.equal(weights["blocks.0.self_attn.w_q.weight"], weights[shared_name(1)])
     different = build(Recipe(), sizes(seed=1), ALONE).double().state_dict()
     assert not torch.equal(different[shared_name(1)], weights[shared_name(1)])
