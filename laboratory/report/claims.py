@@ -69,11 +69,11 @@ def headline(compared: Compared) -> str:
 def caveat(study: Study) -> str:
     """How far the answer reaches: seeds, learning rates, and what the study itself warns of."""
     rates = (
-        f"Each variant at the best of {len(study.learning_rates)} learning rates"
+        f"Each variant is trained at the best of {len(study.learning_rates)} learning rates"
         if study.learning_rates
-        else "All at one learning rate"
+        else "All are trained at one learning rate"
     )
-    return " ".join(filter(None, [f"{rates}, {len(study.seeds)} seeds.", study.caveat]))
+    return " ".join(filter(None, [f"{rates}, with {len(study.seeds)} seeds.", study.caveat]))
 
 
 def answers(compared: Compared) -> Iterator[str]:
