@@ -33,11 +33,14 @@ class ProcessPool:
         self._pool = self._start()
 
     def submit(self, task: str) -> Future[str]:
+        ours = signal.signal(signal.SIGINT, signal.SIG_IGN)  # for a new process to inherit
         try:
             return self._pool.submit(grade_as_json, task)
         except BrokenProcessPool:  # one that died takes the others with it
             self._pool = self._start()
             return self._pool.submit(grade_as_json, task)
+        finally:
+            signal.signal(signal.SIGINT, ours)
 
     def result(self, future: Future[str]) -> str:
         try:
@@ -55,13 +58,7 @@ class ProcessPool:
 
     def _start(self) -> ProcessPoolExecutor:
         context = multiprocessing.get_context("spawn")  # no fork after torch has run
-        return ProcessPoolExecutor(self.width, context, initializer=_prepare)
-
-
-def _prepare() -> None:
-    """In a new process: Ctrl-C is the parent's to handle, and without a parent there is no work."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    end_with_parent()
+        return ProcessPoolExecutor(self.width, context, initializer=end_with_parent)
 
 
 class DaskPool:

@@ -3,6 +3,7 @@
 import contextlib
 import io
 import json
+import signal
 import threading
 from collections import Counter
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -411,6 +412,15 @@ def test_a_second_ctrl_c_does_not_wait(monkeypatch):
     with pytest.raises(KeyboardInterrupt):
         pool.close()
     assert killed == ["a", "b"]
+
+
+def test_ctrl_c_is_the_parents_to_handle(monkeypatch):
+    """From the first moment of a process that grades; here it is answered as before."""
+    ours = signal.getsignal(signal.SIGINT)
+    monkeypatch.setattr(pools, "grade_as_json", signal.getsignal)
+    with contextlib.closing(pools.ProcessPool(1)) as pool:
+        assert pool.result(pool.submit(signal.SIGINT)) == signal.SIG_IGN
+    assert signal.getsignal(signal.SIGINT) == ours
 
 
 def test_no_such_device_on_another_machine(monkeypatch):
