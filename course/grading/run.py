@@ -61,9 +61,11 @@ class ClassRun:
         return self.folder / "results" / f"{file_name(learner)}.json"
 
     def kept(self, learner: str) -> LearnerResult | None:
-        """Return the learner's result of an earlier run, if there is a readable one."""
+        """Return the learner's result of an earlier run, also of one before they were gone, if readable."""
+        path = self.path(learner)
+        gone = () if path.exists() else sorted(self.folder.glob(f"gone/*/results/{path.name}"))
         try:
-            entry = json.loads(self.path(learner).read_text(encoding="utf-8"))
+            entry = json.loads((gone or [path])[-1].read_text(encoding="utf-8"))
             return LearnerResult.from_json(entry) if entry["version"] == VERSION else None
         except (OSError, ValueError, KeyError, TypeError):
             return None
@@ -168,13 +170,14 @@ def grade_all(
                 stored = run.kept(turn.source.learner)
                 assert stored is not None
                 run.keep(stored)  # the weights may be others now
-                done(stored, True)
+                done(run.weights.counting(stored), True)
             elif result.verdict == GRADER_FAULT and turn.tries < MAX_TRIES:
                 again.append(turn)
             else:
                 stored = run.kept(result.learner) if resume else None
-                run.keep(result.after(stored) if stored else result)
-                done(result, False)
+                result = result.after(stored) if stored else result
+                run.keep(result)
+                done(run.weights.counting(result), False)
 
 
 def _begin(

@@ -449,6 +449,7 @@ def test_who_is_gone_is_put_aside(run):
     moved = sorted(str(path.relative_to(aside)) for path in aside.rglob("*") if path.is_file())
     assert moved == ["feedback/bob.html", "gradescope/bob.json", "results/bob.json"]
     assert (aside / "results" / "bob.json").read_bytes() == old
+    assert run.kept("bob").as_json(run.weights) == json.loads(old)  # for when bob is back
     remaining = {
         path.name for kind in ("results", "feedback") for path in (run.folder / kind).iterdir()
     }
