@@ -201,11 +201,10 @@ class Weights:
             return "The points were set by hand."
         remarks = []
         if lost := rounded(self.penalty(result)):
-            days = ", ".join(map(str, result.late_days))
-            remarks.append(f"Handed in late: day {days}, which costs {lost:g} points.")
-        if result.earlier_days:
-            days = ", ".join(map(str, result.earlier_days))
-            remarks.append(f"An earlier submission earned more and counts: day {days}.")
+            cost = f"{lost:g} point{'s' * (lost != 1)}"
+            remarks.append(f"Handed in late: {_days(result.late_days)}, which costs {cost}.")
+        if days := result.earlier_days:
+            remarks.append(f"An earlier submission counts: {_days(days)}.")
             if result.reason:
                 remarks.append(f"The last submission was not graded: {result.reason}")
         return " ".join(remarks)
@@ -230,6 +229,10 @@ class Weights:
         if not core or not all(core):
             return Fraction(0)
         return Fraction(1) if all(extra) else 1 - self.watertight
+
+
+def _days(numbers: list[int]) -> str:
+    return f"day{'s' * (len(numbers) > 1)} {', '.join(map(str, numbers))}"
 
 
 def _asked(checks: Iterable[Mapping[str, Any]], *, core: bool) -> list[bool]:

@@ -113,13 +113,13 @@ RIGHT, WRONG = (("a", "passed"), ("b", "failed"))
 @pytest.mark.parametrize(
     ("submissions", "points", "remark"),
     [
-        ([(*RIGHT, False), (*WRONG, True)], 1, "An earlier submission earned more and counts: day 2."),
+        ([(*RIGHT, False), (*WRONG, True)], 1, "An earlier submission counts: day 2."),
         ([(*WRONG, False), (*RIGHT, True)], 0.9, "Handed in late: day 2, which costs 0.1 points."),
         ([("a", "passed", True), ("c", "passed", False)], 1, ""),
-        ([(*RIGHT, False), (*RIGHT, True)], 1, "An earlier submission earned more and counts: day 2."),
+        ([(*RIGHT, False), (*RIGHT, True)], 1, "An earlier submission counts: day 2."),
         ([("a", "passed", False), ("a", "failed", True)], 0, ""),
-        ([(*RIGHT, False), (*WRONG, True), ("c", "failed", True)], 1, "An earlier submission earned"),
-        ([(*RIGHT, False), (*WRONG, True), (*RIGHT, True)], 1, "An earlier submission earned"),
+        ([(*RIGHT, False), (*WRONG, True), ("c", "failed", True)], 1, "An earlier submission counts: day 2."),
+        ([(*RIGHT, False), (*WRONG, True), (*RIGHT, True)], 1, "An earlier submission counts: day 2."),
     ],
     ids=["earlier", "late", "equal", "late again", "checks changed", "two before", "back again"],
 )  # fmt: skip

@@ -52,7 +52,7 @@ POLICY = Policy(Fraction(1, 10), {"bo_2"}, {"cem_3": Fraction("7.5"), "dee_4": F
     ("result", "points", "remark"),
     [
         (passed("ada_1"), 10, ""),
-        (passed("ada_1", late=True), 9, "Handed in late: day 2, which costs 1 points."),
+        (passed("ada_1", late=True), 9, "Handed in late: day 2, which costs 1 point."),
         (passed("bo_2", late=True), 10, ""),
         (passed("cem_3", late=True), Fraction("7.5"), "The points were set by hand."),
         (passed("dee_4"), 0, "The points were set by hand."),
