@@ -36,7 +36,7 @@ def bundle(
 ) -> None:
     """Write the student edition.
 
-    It has no reference and no solution of any day after --through.
+    It has no reference and no solution of any of its days after --through.
     """
     console = display.console()
     chosen = listed_days(days) if days else None
@@ -55,4 +55,7 @@ def bundle(
     except KeyboardInterrupt:
         console.print("Stopped. Finished recordings are kept: the same command resumes from here.")
         raise typer.Exit(1) from None
-    console.print(f"The student edition is in {out}: released through day {through}.")
+    released = f"days 1 to {through} are" if through else "no day is"
+    console.print(f"The student edition is in {out}: {released} released.")
+    if chosen and len(chosen) < (last := chosen[-1].number):
+        console.print(f"It includes the references of the days before {last} that it leaves out.")

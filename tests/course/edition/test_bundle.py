@@ -560,6 +560,22 @@ def test_ctrl_c_is_answered(tmp_path, monkeypatch):
     assert "the same command resumes" in done.output
 
 
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--days", "1-3"], "no day is released."),
+        (["--days", "1-3,8", "--through", "3"], "days 1 to 3 are released. It includes"),
+    ],
+)  # fmt: skip
+def test_what_an_edition_publishes_is_said(options, said, tmp_path, monkeypatch):
+    monkeypatch.setattr(commands, "write", lambda *arguments: None)
+    out = str(tmp_path / "edition")
+    done = CliRunner(env={"COLUMNS": "300"}).invoke(app, ["bundle", "--out", out, *options])
+    printed = " ".join(done.output.split())
+    assert said in printed
+    assert ("It includes" in printed) == ("It includes" in said)
+
+
 def test_a_folder_that_cannot_be_written_is_refused_in_words(tmp_path):
     """Without the number of an error."""
     (tmp_path / "file").write_text("")
