@@ -160,7 +160,8 @@ class Weights:
         return sum((self.of(day.number) for day in self.days), Fraction(0))
 
     def counting(self, result: LearnerResult) -> LearnerResult:
-        """Return the result with each day's best submission, of equals the last, if the policy wants that.
+        """Return the result with each day's best submission, of equals the last that has a file for the day,
+        if the policy wants that.
 
         If the last submission was not graded, earlier ones count where there is one for every day.
         """
@@ -172,8 +173,8 @@ class Weights:
         if not (asked and result.earlier and all(rows)):
             return result
 
-        def earned(row: Mapping[str, Any]) -> Fraction:
-            return self.day_points(row) - self.day_penalty(result, row)
+        def earned(row: Mapping[str, Any]) -> tuple[Fraction, bool]:
+            return self.day_points(row) - self.day_penalty(result, row), row["handed_in"]
 
         days = [max(of_day, key=earned) for of_day in rows]
         late = any(row["late"] for row in days)

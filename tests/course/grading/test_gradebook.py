@@ -104,7 +104,7 @@ def test_there_and_back():
 
 def handed_in(file, status, late):
     """The verdict on day 2 in one submission."""
-    return day(2, attention=[status]) | {"file": file, "late": late, "handed_in": True}
+    return day(2, attention=[status]) | {"file": file, "late": late, "handed_in": file != ""}
 
 
 RIGHT, WRONG = (("a", "passed"), ("b", "failed"))
@@ -118,10 +118,11 @@ RIGHT, WRONG = (("a", "passed"), ("b", "failed"))
         ([("a", "passed", True), ("c", "passed", False)], 1, ""),
         ([(*RIGHT, False), (*RIGHT, True)], 1, "An earlier submission counts: day 2."),
         ([("a", "passed", False), ("a", "failed", True)], 0, ""),
+        ([(*WRONG, False), ("", "failed", False)], 0, "An earlier submission counts: day 2."),
         ([(*RIGHT, False), (*WRONG, True), ("c", "failed", True)], 1, "An earlier submission counts: day 2."),
         ([(*RIGHT, False), (*WRONG, True), (*RIGHT, True)], 1, "An earlier submission counts: day 2."),
     ],
-    ids=["earlier", "late", "equal", "late again", "checks changed", "two before", "back again"],
+    ids=["earlier", "late", "equal", "late again", "checks changed", "no file", "two before", "back again"],
 )  # fmt: skip
 def test_the_best_submission_counts(submissions, points, remark):
     """With that policy, what a day earns less what being late costs decides; else the last one counts. An
