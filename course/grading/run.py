@@ -158,26 +158,43 @@ def grade_all(
     """
     first, again = deque(_Turn(source) for source in run.sources), deque[_Turn]()
     at_work: dict[Future[str], _Turn] = {}
-    while first or again or at_work:
-        while first and len(at_work) < pool.width:
-            _begin(first.popleft(), run, pool, resume, at_work)
-        if not at_work:
-            _begin(again.popleft(), run, pool, resume, at_work)
-        for future in wait(at_work, return_when=FIRST_COMPLETED).done:
-            turn = at_work.pop(future)
-            result = _outcome(future, turn, pool)
-            if result is None:
-                stored = run.kept(turn.source.learner)
-                assert stored is not None
-                run.keep(stored)  # the weights may be others now
-                done(run.weights.counting(stored), True)
-            elif result.verdict == GRADER_FAULT and turn.tries < MAX_TRIES:
-                again.append(turn)
-            else:
-                stored = run.kept(result.learner) if resume else None
-                result = result.after(stored) if stored else result
-                run.keep(result)
-                done(run.weights.counting(result), False)
+    try:
+        while first or again or at_work:
+            while first and len(at_work) < pool.width:
+                _begin(first.popleft(), run, pool, resume, at_work)
+            if not at_work:
+                _begin(again.popleft(), run, pool, resume, at_work)
+            for future in wait(at_work, return_when=FIRST_COMPLETED).done:
+                turn = at_work.pop(future)
+                result = _outcome(future, turn, pool)
+                if result is None:
+                    stored = run.kept(turn.source.learner)
+                    assert stored is not None
+                    run.keep(stored)  # the weights may be others now
+                    done(run.weights.counting(stored), True)
+                elif result.verdict == GRADER_FAULT and turn.tries < MAX_TRIES:
+                    again.append(turn)
+                else:
+                    done(run.weights.counting(_kept(result, run, resume)), False)
+    except KeyboardInterrupt:
+
+        def finished(future: Future[str]) -> None:
+            """Keep what was in progress, unless it ends in another way."""
+            result = None if future.cancelled() else _outcome(future, at_work[future], pool)
+            if result and result.verdict != GRADER_FAULT:
+                _kept(result, run, resume)
+
+        for future in at_work:
+            future.add_done_callback(finished)
+        raise
+
+
+def _kept(result: LearnerResult, run: ClassRun, resume: bool) -> LearnerResult:
+    """Write a result, with the verdicts on earlier submissions."""
+    stored = run.kept(result.learner) if resume else None
+    result = result.after(stored) if stored else result
+    run.keep(result)
+    return result
 
 
 def _begin(

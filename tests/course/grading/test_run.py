@@ -414,6 +414,18 @@ def test_a_second_ctrl_c_does_not_wait(monkeypatch):
     assert killed == ["a", "b"]
 
 
+def test_ctrl_c_keeps_what_was_in_progress(run, monkeypatch):
+    """Once that is done; what fails is graded again."""
+
+    def stopped(*arguments, **options):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(running, "wait", stopped)
+    with pytest.raises(KeyboardInterrupt):
+        grade(run, Scripted({"bob": lambda tries: fault("bob")}))
+    assert [learner for learner in LEARNERS if run.kept(learner)] == ["ann"]
+
+
 def test_ctrl_c_is_the_parents_to_handle(monkeypatch):
     """From the first moment of a process that grades; here it is answered as before."""
     ours = signal.getsignal(signal.SIGINT)
