@@ -177,7 +177,9 @@ def test_the_headline_carries_units_rates_seeds_and_the_caveat() -> None:
     assert text.startswith(
         "Loss in nats per character. **Claimed:** better than `narrow`: `wide` by "
     )
-    assert text.endswith("All are trained at one learning rate, with 3 seeds. All end at the bigram level.")
+    assert text.endswith(
+        "All are trained at one learning rate, with 3 seeds. All end at the bigram level."
+    )
     assert "| variant | loss in nats per character |" in document.report(study, results(study))
     tuned = simple(learning_rates=[0.5, 1, 2])
     text = document.answer(tuned, results(tuned))
@@ -189,7 +191,10 @@ def test_below_an_answer_in_words_differences_are_listed_once() -> None:
     assert "**Claimed:**" in document.report(plain, results(plain))
     study = simple(answer="Wide ones are better.", caveat="Small.")
     text = document.report(study, results(study))
-    assert "Wide ones are better.\n\nAll are trained at one learning rate, with 3 seeds. Small.\n\n" in text
+    assert (
+        "Wide ones are better.\n\nAll are trained at one learning rate, with 3 seeds. Small.\n\n"
+        in text
+    )
     assert "**Claimed:**" not in text
     assert "\n- `wide`: better by " in text
 
@@ -336,7 +341,9 @@ def test_runs_are_counted_with_their_seeds() -> None:
     assert "9 runs: 3 variants (`narrow`, `wide`, `deep`), with 3 seeds." in document.report(
         study, results(study)
     )
-    assert "All are trained at one learning rate, with 3 seeds." in document.report(study, results(study))
+    assert "All are trained at one learning rate, with 3 seeds." in document.report(
+        study, results(study)
+    )
 
 
 # --- What went wrong ------------------------------------------------------------------------------
