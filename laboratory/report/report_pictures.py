@@ -38,7 +38,12 @@ def pictures(study: Study, results: Results) -> list[PictureFile]:
     """The pictures that a study with these results has."""
     own = HEADS if study.of_repeats else []
     files = [PictureFile(_file(picture), _words(study, picture)) for picture in study.pictures]
-    return [*own, *files, *([RATES] if results.trials else [])]
+    return [*own, *files, *([RATES] if _all_tried(results) else [])]
+
+
+def _all_tried(results: Results) -> bool:
+    """Whether the trial runs of every variant are known: a picture of some of them would mislead."""
+    return bool(results.trials) and results.trials.keys() >= results.rates.keys()
 
 
 def draw(study: Study, results: Results, folder: Path) -> None:
@@ -52,7 +57,7 @@ def draw(study: Study, results: Results, folder: Path) -> None:
     if study.of_repeats:
         induction_picture.draw(results, folder)
     with matplotlib.rc_context(STYLE):
-        if results.trials:
+        if _all_tried(results):
             write_atomically(folder / RATES.file, as_svg(panels.rates(compared)))
         for picture in study.pictures:
             write_atomically(
