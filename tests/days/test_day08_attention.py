@@ -135,7 +135,8 @@ def with_empty_rows(draw, **how):
 @pytest.fixture
 def kept(draw, inputs):
     """What a dropout of p = ½ might make of each weight: nothing, or twice as much."""
-    return 2.0 * draw.mask(*inputs["query"].shape[:-1], inputs["key"].shape[-2])
+    visible = draw.mask(*inputs["query"].shape[:-1], inputs["key"].shape[-2])
+    return 2.0 * visible.to(inputs["query"].dtype)  # whatever an answer makes the default dtype
 
 
 @pytest.fixture
