@@ -130,13 +130,13 @@ LEADING = """
     ag_frame as_subclass cr_frame f_back f_builtins f_globals f_locals gi_frame mro tb_frame
 """
 CONTENTS = {"__dict__", "__getattribute__"}
-# What the checks ask of tensors: whoever replaces it speaks for them.
+# The checks read these attributes of tensors: an answer that replaces one reports for them.
 ASKED = {"detach", "element_size", "is_floating_point", "nbytes", "numel", "untyped_storage"}
 
 REFERENCES = ("implementation", "numpy_reference", "variants")
 
-# What is said of an attribute whose name is computed, of a module that is handed on, of a class of tensors,
-# and of an attribute that is not the answer's to set.
+# The words for an attribute whose name is computed, a module that is handed on, a class of tensors, and an
+# attribute that is not the answer's to set.
 WAYS = ".getattr(…)", " as a value", " as a base", " replaced"
 COMPUTED, AS_VALUE, AS_BASE, REPLACED = WAYS
 INDIRECT = {"delattr", "getattr", "setattr", "vars"}

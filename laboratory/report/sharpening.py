@@ -157,7 +157,7 @@ def _support(study: Sharpening, cells: dict[str, list[Cell]]) -> Iterator[str]:
 def _made(results: dict[str, Any], missing: list[str]) -> Iterator[str]:
     made = "; ".join(f"{key} {value}" for key, value in results["made"].items())
     minutes = sum(cell["core_seconds"] for cell in results["cells"]) / 60
-    yield f"## How this was made\n\nMade with {made}, in {minutes:.0f} minutes of one core."
+    yield f"## How this was made\n\nMade with {made}, in {minutes:.0f} minutes of one core, tuning apart."
     if missing:
         yield f"Not run yet: {', '.join(f'`{name}`' for name in missing)}."
     yield f"```\ncourse study {NAME}\n```"

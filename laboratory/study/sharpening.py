@@ -20,7 +20,7 @@ LEVELS = [1.0, 1e-1, 1e-2, 1e-3, 1e-4, 1e-5, 1e-6, 1e-7, 1e-8]  # probabilities 
 
 @dataclass(frozen=True)
 class Sharpening:
-    """What the file says; its comments explain the keys."""
+    """The contents of `grid.yaml`."""
 
     question: str
     takes: str

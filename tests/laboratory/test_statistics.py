@@ -220,6 +220,7 @@ def test_the_error_is_that_of_a_bootstrap_of_seeds_and_blocks() -> None:
 
 def test_where_the_text_moves_a_difference_by_more_no_number_of_seeds_bounds_it() -> None:
     assert spreading(0.01, 8, text_variance=1e-8).seeds_to_bound(0.01) is not None
+    assert spreading(0.2, 8).seeds_to_bound(0.01) > 1000
     assert spreading(0.01, 8, text_variance=1e-4).seeds_to_bound(0.01) is None
 
 
